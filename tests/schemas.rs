@@ -105,8 +105,8 @@ fn values_that_kubernetes_refuses_later_are_refused_at_once_with_their_field() {
         (schedule("* * * *"), "spec.maintenance.defragmentation.schedule"),
         (schedule(""), "spec.maintenance.defragmentation.schedule"),
     ] {
-        let said = found(&spec);
-        assert!(said.contains(field), "{field} of {spec}: {said:?}");
+        let message = found(&spec);
+        assert!(message.contains(field), "{field} of {spec}: {message:?}");
     }
     for spec in [
         json!({ "size": 1, "storage": { "size": "1Gi" }, "repository": "[::1]:5000/a/etcd" }),
@@ -153,10 +153,10 @@ fn a_restore_has_exactly_one_source() {
         ("allowOtherCluster", json!(true)),
         ("skipSafetyBackup", json!(true)),
     ] {
-        let said = found(json!({ "fromClaim": "orders-b", field: value }));
+        let message = found(json!({ "fromClaim": "orders-b", field: value }));
         assert!(
-            said.contains("spec.fromClaim: conflicts with the fields of a restore from a backup"),
-            "{field}: {said}"
+            message.contains("spec.fromClaim: conflicts with the fields of a restore from a backup"),
+            "{field}: {message}"
         );
     }
     assert!(found(json!({ "fromClaim": "Not/Valid" })).contains("spec.fromClaim"));
@@ -181,8 +181,8 @@ fn schedules_that_the_operator_reads_pass_the_schema() {
             (fields[a], fields[b]) = (x, y);
             let text = fields.join(" ");
             let spec = json!({ "size": 1, "maintenance": { "defragmentation": { "schedule": text } } });
-            let said = errors(&cluster, &object("EtcdCluster", "orders", &spec));
-            assert!(said.is_empty() || five.parse(&text).is_err(), "{text}: {said}");
+            let message = errors(&cluster, &object("EtcdCluster", "orders", &spec));
+            assert!(message.is_empty() || five.parse(&text).is_err(), "{text}: {message}");
         }
     }
     for text in [
@@ -202,8 +202,8 @@ fn schedules_that_the_operator_reads_pass_the_schema() {
     for text in ["tomorrow", "99 * * * *", "* * *"] {
         let spec = json!({ "clusterName": "orders", "storageType": "Local", "local": { "path": "a/b" },
                            "backupPolicy": { "schedule": text } });
-        let said = errors(&backup, &object("EtcdBackup", "nightly", &spec));
-        assert!(said.contains("spec.backupPolicy.schedule"), "{text}: {said}");
+        let message = errors(&backup, &object("EtcdBackup", "nightly", &spec));
+        assert!(message.contains("spec.backupPolicy.schedule"), "{text}: {message}");
     }
 }
 

@@ -47,8 +47,8 @@ fn unknown_names_exit_3_with_the_nearest() {
 }
 
 #[test]
-fn a_subscription_to_an_unknown_package_says_so() {
-    scenario("a_subscription_to_an_unknown_package_says_so", async |cluster| {
+fn a_subscription_to_an_unknown_package_is_reported() {
+    scenario("a_subscription_to_an_unknown_package_is_reported", async |cluster| {
         let ns = "unknown";
         namespace(&cluster, ns)?;
         let manifest =

@@ -158,8 +158,8 @@ fn a_bundle_that_is_in_no_catalog_runs_upgrades_and_goes() {
         block("docs/catalogs.md", "olm bundle run")?.check(&mut Shell::on(&cluster)?)?;
         // when the newer one is run again, then nothing changes
         let bundle = root().join("bundles/etcd/0.10.1").display().to_string();
-        let said = cluster.olm_ok(&["bundle", "run", &bundle, "-n", ns, "--timeout", "2m"])?;
-        ensure!(said.contains("already installed"), "{said}");
+        let output = cluster.olm_ok(&["bundle", "run", &bundle, "-n", ns, "--timeout", "2m"])?;
+        ensure!(output.contains("already installed"), "{output}");
         let csvs = cluster.kubectl(&["get", "csv", "-n", ns, "-o", "name"])?;
         ensure!(csvs.trim().ends_with("/etcdoperator.v0.10.1"), "{csvs}");
         // when the package is installed elsewhere, then this catalog is not used

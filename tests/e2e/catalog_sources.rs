@@ -156,7 +156,7 @@ fn t22_a_plan_lists_the_images_and_what_each_lacks(cluster: &Cluster, ns: &str, 
     cluster.kubectl(&["delete", "installpolicy", "signed"]).map(drop)
 }
 
-fn t22_what_a_policy_would_refuse_is_told_before_it_is_applied(cluster: &Cluster, ns: &str) -> Result<()> {
+fn t22_a_policy_refusal_is_reported_before_it_is_applied(cluster: &Cluster, ns: &str) -> Result<()> {
     let file = tempfile::NamedTempFile::new()?;
     fs::write(file.path(), unmet_policy(ns)?)?;
     let out = cluster.olm(&["policy", "test", "-f", &file.path().display().to_string()])?;
@@ -255,7 +255,7 @@ fn a_catalog_image_is_read_polled_and_kept() {
             "60s",
         ])?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.10.0").await?;
-        t22_what_a_policy_would_refuse_is_told_before_it_is_applied(&cluster, ns)?;
+        t22_a_policy_refusal_is_reported_before_it_is_applied(&cluster, ns)?;
 
         // when a new catalog is pushed under the same tag, then a poll finds it, and the operator follows
         let second = push_bundle(&registry, "0.10.1")?;

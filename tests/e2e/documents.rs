@@ -18,7 +18,7 @@ use olm_tests::{
 /// Pages whose examples run in the checkout.
 const IN_THE_CHECKOUT: &[&str] = &["README.md", "docs/plans.md"];
 
-/// Pages whose examples run in a folder with the shared data, as docs/catalogs.md says.
+/// Pages whose examples run in a folder with the shared data, as described in docs/catalogs.md.
 const WITH_DATA: &[&str] = &["docs/catalogs.md", "docs/catalog-serving.md", "docs/resolution.md"];
 
 /// Examples that do not run here, by page and first command: the test that runs them, or why none does.

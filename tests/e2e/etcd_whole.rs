@@ -214,7 +214,7 @@ const UNUSED: &[(&str, &str, &str, &str)] = &[
         "takes away the finalizer that upstream's operator left",
     ),
     ("", "services", "patch", "takes over Services of upstream's operator"),
-    ("events.k8s.io", "events", "patch", "counts an event that is told again soon"),
+    ("events.k8s.io", "events", "patch", "counts an event that is repeated soon"),
 ];
 
 /// The permissions of an installed version's account.

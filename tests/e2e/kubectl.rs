@@ -158,7 +158,7 @@ fn a_list_is_applied_as_kubectl_prints_it() {
         .await?;
         // The complete objects of the cluster, with defaults, statuses and owners, are accepted again.
         let kinds = "configmaps,services,deployments,operatorgroups,subscriptions,installplans";
-        let said = eventually("what was printed is applied", LIMIT, async || {
+        let output = eventually("what was printed is applied", LIMIT, async || {
             let printed = cluster.kubectl(&["get", kinds, "-n", ns, "-o", "yaml"])?;
             ensure!(printed.contains("kind: List"), "{printed}");
             let out = cluster.try_kubectl(&["apply", "-f", "-"], Some(&printed))?;
@@ -169,7 +169,7 @@ fn a_list_is_applied_as_kubectl_prints_it() {
             Ok(out.status.success().then(|| String::from_utf8_lossy(&out.stdout).into_owned()))
         })
         .await?;
-        ensure!(said.contains("subscription.operators.coreos.com/etcd"), "{said}");
+        ensure!(output.contains("subscription.operators.coreos.com/etcd"), "{output}");
         delete_namespace(&cluster, ns)
     });
 }

@@ -175,7 +175,7 @@ fn an_operator_is_removed_at_three_levels() {
         gone(&cluster, ns, &rest).await?;
         // It is needed as long as another namespace has the operator, such as that of a failed scenario.
         let left = cluster.try_kubectl(&["get", "crd", CRD], None)?;
-        ensure!(!left.status.success(), "{CRD} is there, olm uninstall said:\n{reported}");
+        ensure!(!left.status.success(), "{CRD} exists; output of olm uninstall:\n{reported}");
         delete_namespace(&cluster, ns)
     });
 }

@@ -211,7 +211,7 @@ fn personas() {
         if std::env::var_os("UPDATE").is_some() {
             return Ok(std::fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}"))?);
         }
-        ensure!(written == table, "docs/security.md says\n{written}\nand it is\n{table}UPDATE=1 writes it");
+        ensure!(written == table, "docs/security.md has\n{written}\nexpected\n{table}UPDATE=1 writes it");
         Ok(())
     });
 }

@@ -38,8 +38,11 @@ fn s21_a_backup_is_read_from_any_healthy_member() {
         ensure!(status["clusterID"] == id && status["etcdVersion"].is_string(), "{id}: {status}");
         readable(s3, "bucket/first")?;
         first.has_event("BackupSucceeded").await?;
-        let told = cluster.condition("BackedUp", "True", "BackedUp").await?;
-        ensure!(told["message"].as_str().is_some_and(|text| text.contains("last backup at")), "{told}");
+        let backed_up = cluster.condition("BackedUp", "True", "BackedUp").await?;
+        ensure!(
+            backed_up["message"].as_str().is_some_and(|text| text.contains("last backup at")),
+            "{backed_up}"
+        );
 
         // Not from the leader, which has the most load.
         let followers = cluster.followers().await?;
@@ -62,10 +65,12 @@ fn s21_a_backup_is_read_from_any_healthy_member() {
         let other = followers.iter().find(|name| *name != asked).context("another follower")?;
         stage.kubelet.down(other)?;
         let third = Task::backup(&cluster, "third", "bucket/third", json!({})).await?;
-        let told = third.failed("no member is suitable for a backup").await?;
+        let failed = third.failed("no member is suitable for a backup").await?;
         ensure!(
-            told["failures"] == 1 && told["nextBackup"].is_string() && told["Reason"] == told["reason"],
-            "{told}"
+            failed["failures"] == 1
+                && failed["nextBackup"].is_string()
+                && failed["Reason"] == failed["reason"],
+            "{failed}"
         );
         ensure!(object(s3, "bucket/third").is_err(), "it was backed up without a quorum");
         stage.kubelet.up(asked)?;
@@ -82,7 +87,7 @@ fn s21_a_backup_is_read_from_any_healthy_member() {
 /// S21, errors of stores and users: they are reported with the original message, leave nothing behind, and
 /// are retried.
 #[test]
-fn s21_a_backup_that_fails_is_told_and_tried_again() {
+fn s21_a_failed_backup_is_reported_and_retried() {
     scenario("S21 stores", async |stage| {
         let (_operator, cluster) = employed(stage, 1).await?;
         let s3 = stage.s3().await?;
@@ -101,7 +106,7 @@ fn s21_a_backup_that_fails_is_told_and_tried_again() {
                     "stringData": { "credentials": credentials } }))
                 .await?;
         }
-        let told = [
+        let cases = [
             (
                 "bucket",
                 block(json!({ "path": "nobucket/etcd" })).await?,
@@ -118,7 +123,7 @@ fn s21_a_backup_that_fails_is_told_and_tried_again() {
                 "Secret empty: key credentials is missing or empty",
             ),
             ("guessed", block(json!({ "awsSecret": "guessed" })).await?, "SignatureDoesNotMatch"),
-            ("nobody", block(json!({ "endpoint": "http://127.0.0.1:9" })).await?, "s3://bucket/never"),
+            ("unreachable", block(json!({ "endpoint": "http://127.0.0.1:9" })).await?, "s3://bucket/never"),
             (
                 "cluster",
                 json!({ "clusterName": "other" }),
@@ -136,7 +141,7 @@ fn s21_a_backup_that_fails_is_told_and_tried_again() {
             ),
         ];
         let mut tasks = Vec::new();
-        for (name, spec, words) in told {
+        for (name, spec, words) in cases {
             tasks.push((Task::backup(&cluster, name, "bucket/never", spec).await?, words));
         }
         for (task, words) in tasks {
@@ -214,7 +219,7 @@ fn s22_periodic_backups_keep_the_newest_and_leave_others_alone() {
         ];
         std::fs::create_dir_all(s3.dir.path().join("bucket/dir"))?;
         for name in foreign {
-            std::fs::write(s3.dir.path().join("bucket").join(name), "somebody else's")?;
+            std::fs::write(s3.dir.path().join("bucket").join(name), "foreign")?;
         }
         let every = Duration::from_secs(2);
         let policy =
@@ -265,7 +270,7 @@ fn s22_periodic_backups_keep_the_newest_and_leave_others_alone() {
         task.delete().await?;
         for name in foreign {
             let content = object(s3, &format!("bucket/{name}"))?;
-            ensure!(content == b"somebody else's", "{name} was overwritten");
+            ensure!(content == b"foreign", "{name} was overwritten");
         }
         let own: Vec<String> = objects(s3, "bucket/dir")
             .into_iter()
@@ -283,7 +288,7 @@ fn s22_periodic_backups_keep_the_newest_and_leave_others_alone() {
 /// S21, with three programs: the cluster controller reads the backup state from the API, as the backup
 /// controller writes it there.
 #[test]
-fn s21_three_programs_tell_the_same_as_one() {
+fn s21_three_replicas_report_the_same_as_one() {
     scenario("S21 three programs", async |stage| {
         let s3 = stage.s3().await?;
         stage.set_controllers(Controllers::CLUSTERS);
@@ -293,9 +298,9 @@ fn s21_three_programs_tell_the_same_as_one() {
         let _backups = stage.operator_in(1)?;
         s3.fail(Some(Fault::Denied));
         let task = Task::backup(&cluster, "b", "bucket/b", json!({})).await?;
-        let told = cluster.condition("BackedUp", "False", "NoBackupYet").await?;
-        let told = match told["message"].as_str() {
-            Some(text) if text.contains("AccessDenied") => told,
+        let backed_up = cluster.condition("BackedUp", "False", "NoBackupYet").await?;
+        let backed_up = match backed_up["message"].as_str() {
+            Some(text) if text.contains("AccessDenied") => backed_up,
             _ => {
                 cluster
                     .until("the store's words", |object| {
@@ -304,10 +309,10 @@ fn s21_three_programs_tell_the_same_as_one() {
                     .await?
             }
         };
-        ensure!(told.to_string().contains("AccessDenied: Not for you"), "{told}");
+        ensure!(backed_up.to_string().contains("AccessDenied: Not for you"), "{backed_up}");
         s3.fail(None);
         task.succeeded().await?;
-        let told = cluster.condition("BackedUp", "True", "BackedUp").await?;
+        let backed_up = cluster.condition("BackedUp", "True", "BackedUp").await?;
         // A new one has the same information, and does not report a missing backup in between.
         clusters.kill();
         let from = stage.faults[0].count();
@@ -327,8 +332,8 @@ fn s21_three_programs_tell_the_same_as_one() {
         let object = cluster.object().await?;
         let now = olm_tests::etcd_stage::condition(&object, "BackedUp");
         ensure!(
-            now["lastTransitionTime"] == told["lastTransitionTime"] && now["status"] == "True",
-            "{told}, then {now}"
+            now["lastTransitionTime"] == backed_up["lastTransitionTime"] && now["status"] == "True",
+            "{backed_up}, then {now}"
         );
         // Without an EtcdBackup the condition is gone.
         task.delete().await?;

@@ -43,7 +43,7 @@ async fn spoil(cluster: &Handle<'_>, victim: &str) -> Result<()> {
     stage
         .eventually("all to have the value", async || {
             let facts = cluster.facts().await;
-            let all = facts.0.len() == size && facts.0.values().all(|said| said.revision >= revision);
+            let all = facts.0.len() == size && facts.0.values().all(|report| report.revision >= revision);
             ensure!(all, "revision {revision}: {}", facts.brief());
             Ok(())
         })
@@ -169,7 +169,7 @@ async fn of_three(stage: &Stage, leads: bool) -> Result<()> {
         event["reason"] == "ReplacingCorruptMember"
             && event["note"].as_str().is_some_and(|text| text.contains(&victim))
     });
-    ensure!(reported, "nobody told that {victim} was replaced for its data");
+    ensure!(reported, "the replacement of {victim} was not reported");
     Ok(())
 }
 

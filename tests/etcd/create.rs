@@ -26,11 +26,11 @@ fn s01_clusters_of_all_sizes_are_created() {
             let clients = Clients::start(cluster, 1, *size as u64);
             judge(cluster, clients, Guarantee::of(*size)).await?;
             let seeds = begun_anew(cluster);
-            ensure!(seeds.len() == 1, "{seeds:?} of {size} members were told to begin a new cluster");
+            ensure!(seeds.len() == 1, "{seeds:?} of {size} members were started as a new cluster");
         }
         let mut ids: Vec<u64> = Vec::new();
         for (_, cluster) in &clusters {
-            ids.extend(cluster.facts().await.0.values().map(|said| said.id));
+            ids.extend(cluster.facts().await.0.values().map(|report| report.id));
         }
         let count = ids.len();
         ids.sort_unstable();
@@ -90,13 +90,13 @@ fn s02_wrong_specs_are_refused() {
         ];
         for (name, spec, field) in by_the_api {
             let Err(error) = stage.create(name, spec).await else { bail!("{name} was taken") };
-            let said = refusal(&error).with_context(|| format!("{name}: {error:#}"))?;
-            ensure!(said.contains("EtcdCluster") && said.contains(field), "{name}, {field}: {said}");
+            let message = refusal(&error).with_context(|| format!("{name}: {error:#}"))?;
+            ensure!(message.contains("EtcdCluster") && message.contains(field), "{name}, {field}: {message}");
         }
         // An unknown field, from a strict client such as kubectl.
-        let said = refusal(&misspelt(stage).await.err().context("a field that there is not was taken")?);
-        let said = said.context("a field that there is not")?;
-        ensure!(said.contains("unknown field") && said.contains("spec.sise"), "{said}");
+        let message = refusal(&misspelt(stage).await.err().context("a field that there is not was taken")?);
+        let message = message.context("a field that there is not")?;
+        ensure!(message.contains("unknown field") && message.contains("spec.sise"), "{message}");
         let left = stage.list("EtcdCluster", "ns").await?.len();
         ensure!(left == 0, "{left} clusters are there although each was refused");
 
@@ -113,7 +113,7 @@ fn s02_wrong_specs_are_refused() {
         for (name, spec, type_) in by_the_operator {
             let cluster = stage.create(name, spec).await.with_context(|| format!("{name} was not taken"))?;
             let reported = |object: &Value| condition(object, type_)["status"] == "False";
-            cluster.until("the mistake to be told", reported).await?;
+            cluster.until("the mistake to be reported", reported).await?;
             let pods = cluster.names().await?;
             ensure!(pods.is_empty(), "{name}: {pods:?} were made");
         }

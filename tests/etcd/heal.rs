@@ -190,10 +190,10 @@ fn a_leader_that_is_cut_off_does_not_answer_with_old_data() {
             stage
                 .eventually("the others to have a leader of their own", async || {
                     let facts = cluster.facts().await;
-                    let says = |name: &String| facts.0.get(name).map_or(0, |said| said.leader);
-                    let theirs = says(others[0]);
+                    let leader_of = |name: &String| facts.0.get(name).map_or(0, |report| report.leader);
+                    let theirs = leader_of(others[0]);
                     ensure!(
-                        theirs != 0 && theirs == says(others[1]) && theirs != before[&leader],
+                        theirs != 0 && theirs == leader_of(others[1]) && theirs != before[&leader],
                         "{}",
                         facts.brief()
                     );

@@ -124,15 +124,15 @@ async fn same_data(cluster: &Handle<'_>) -> Result<()> {
 async fn one_cluster(cluster: &Handle<'_>, size: usize) -> Result<()> {
     let object = cluster.object().await?;
     let facts = cluster.facts().await;
-    let ids: BTreeSet<String> = facts.0.values().map(|said| format!("{:x}", said.cluster)).collect();
+    let ids: BTreeSet<String> = facts.0.values().map(|report| format!("{:x}", report.cluster)).collect();
     let remembered = object["status"]["clusterID"].as_str().unwrap_or_default().to_owned();
     ensure!(ids == BTreeSet::from([remembered.clone()]), "ids {ids:?}, remembered is {remembered}");
     let pods = cluster.names().await?;
     ensure!(pods.len() == size, "pods {pods:?}");
-    for (name, said) in &facts.0 {
-        let names: BTreeSet<String> = said.members.iter().map(|m| m.name.clone()).collect();
+    for (name, report) in &facts.0 {
+        let names: BTreeSet<String> = report.members.iter().map(|m| m.name.clone()).collect();
         ensure!(names == pods, "{name} knows {names:?}, the pods are {pods:?}");
-        ensure!(said.members.iter().all(|m| !m.learner), "{name} knows a learner: {:?}", said.members);
+        ensure!(report.members.iter().all(|m| !m.learner), "{name} knows a learner: {:?}", report.members);
         ensure!(pods.contains(name), "{name} runs and has no pod");
     }
     ensure!(facts.0.len() == size, "only {:?} answer", facts.0.keys());
@@ -154,7 +154,7 @@ pub fn begun_anew(cluster: &Handle<'_>) -> Vec<String> {
 
 /// (d) One leader, followed by all.
 fn one_leader(facts: &Facts) -> Result<()> {
-    let leaders: BTreeSet<u64> = facts.0.values().map(|said| said.leader).collect();
+    let leaders: BTreeSet<u64> = facts.0.values().map(|report| report.leader).collect();
     ensure!(leaders.len() == 1, "{}", facts.brief());
     let leader = leaders.first().copied().unwrap_or_default();
     ensure!(facts.voters().iter().any(|m| m.id == leader), "{leader:x} is no voter: {}", facts.brief());
@@ -163,8 +163,8 @@ fn one_leader(facts: &Facts) -> Result<()> {
 
 /// (e) No member reports an alarm or an error.
 fn no_alarm(facts: &Facts) -> Result<()> {
-    for (name, said) in &facts.0 {
-        ensure!(said.errors.is_empty(), "{name}: {:?}", said.errors);
+    for (name, report) in &facts.0 {
+        ensure!(report.errors.is_empty(), "{name}: {:?}", report.errors);
     }
     Ok(())
 }
@@ -267,7 +267,7 @@ fn a_promotion_is_judged_by_what_etcd_does_not_check_itself() {
             peer_urls: Vec::new(),
             learner: id == 2,
         };
-        let said = |id: u64, applied: u64| MemberReport {
+        let report = |id: u64, applied: u64| MemberReport {
             id,
             leader: 1,
             index: applied,
@@ -276,14 +276,14 @@ fn a_promotion_is_judged_by_what_etcd_does_not_check_itself() {
             members: if id == 1 { vec![listed(1, "c-a"), listed(2, name)] } else { Vec::new() },
             ..MemberReport::default()
         };
-        Facts([("c-a".to_owned(), said(1, leader)), ("c-b".to_owned(), said(2, learner))].into())
+        Facts([("c-a".to_owned(), report(1, leader)), ("c-b".to_owned(), report(2, learner))].into())
     };
     let wrong =
         |leader, learner, name: &str| broken_rules(&Change::Promote(2), &facts(leader, learner, name));
     assert_eq!(wrong(10, 8, "c-b"), Vec::<String>::new(), "etcd refuses it, or had more of it by then");
     assert_eq!(wrong(10_000, 8_000, "c-b"), Vec::<String>::new());
     for (leader, learner, name) in [(10_000, 7_999, "c-b"), (10, 0, "c-b"), (10, 10, "")] {
-        let told = wrong(leader, learner, name);
-        assert!(told.len() == 1 && told[0].starts_with("5: "), "{leader} {learner} {name:?}: {told:?}");
+        let broken = wrong(leader, learner, name);
+        assert!(broken.len() == 1 && broken[0].starts_with("5: "), "{leader} {learner} {name:?}: {broken:?}");
     }
 }

@@ -130,7 +130,7 @@ async fn waiting_learner(cluster: &Handle<'_>) -> Result<String> {
 /// S04: the next pod never starts: the voters keep serving, and the learner is removed when the size is
 /// reverted, or after its ten minutes; then a change of the spec starts the next attempt.
 #[test]
-fn s04_a_new_member_that_never_starts_harms_nobody() {
+fn s04_a_new_member_that_never_starts_is_harmless() {
     scenario("S04", async |stage| {
         let (_operator, cluster) = made(stage, 3).await?;
         let clients = Clients::start(&cluster, 3, 4);
@@ -255,13 +255,13 @@ async fn strangers_process(cluster: &Handle<'_>, name: &str) -> Result<tokio::pr
 /// S27: a foreign member is reported and left unchanged, whether it never starts, is a learner, or a voter;
 /// when it is removed work continues.
 #[test]
-fn s27_members_of_somebody_else_are_left_alone() {
+fn s27_foreign_members_are_left_unchanged() {
     scenario("S27", async |stage| {
         let (_operator, cluster) = made(stage, 3).await?;
         let clients = Clients::start(&cluster, 3, 27);
         let leader = cluster.leader().await?;
         let mut client = facts::client(stage.net.inside(&leader)).await?;
-        let url = format!("http://{}:2380", stage.net.outside("somebody-else"));
+        let url = format!("http://{}:2380", stage.net.outside("foreign"));
         // etcd requires all members to be connected for five seconds.
         let id = stage
             .eventually("etcd to take a member", async || {
@@ -278,9 +278,9 @@ fn s27_members_of_somebody_else_are_left_alone() {
             "{reported}"
         );
         // It starts, and is promoted.
-        let _process = strangers_process(&cluster, "somebody-else").await?;
+        let _process = strangers_process(&cluster, "foreign").await?;
         stage
-            .eventually("the member of somebody else to be given its vote", async || {
+            .eventually("the foreign member to be promoted", async || {
                 client.clone().member_promote(id).await.map(drop).map_err(Into::into)
             })
             .await?;
@@ -294,7 +294,7 @@ fn s27_members_of_somebody_else_are_left_alone() {
         let four = |object: &serde_json::Value| {
             object["status"]["size"] == 4 && condition(object, "Degraded")["reason"] == "ForeignMember"
         };
-        cluster.until("the fourth voter to be told of", four).await?;
+        cluster.until("the fourth voter to be reported", four).await?;
         // Even when members are required.
         cluster.spec(json!({ "size": 5 })).await?;
         cluster
@@ -303,7 +303,7 @@ fn s27_members_of_somebody_else_are_left_alone() {
             })
             .await?;
         let changes = stage.audit.membership_since(from);
-        ensure!(changes.is_empty(), "changed beside a member of somebody else: {changes:?}");
+        ensure!(changes.is_empty(), "changed beside a foreign member: {changes:?}");
         cluster.spec(json!({ "size": 3 })).await?;
         client.member_remove(id).await?;
         judge(&cluster, clients, Guarantee::of(3)).await?;

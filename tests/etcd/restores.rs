@@ -56,7 +56,7 @@ pub async fn with_backup(cluster: &Handle<'_>, more: Value) -> Result<i64> {
 
 /// The members of a cluster in etcd and Kubernetes: names with ids, and uids of pods.
 async fn members(cluster: &Handle<'_>) -> Result<(BTreeMap<String, u64>, BTreeSet<String>)> {
-    let ids = cluster.facts().await.0.into_iter().map(|(name, said)| (name, said.id)).collect();
+    let ids = cluster.facts().await.0.into_iter().map(|(name, report)| (name, report.id)).collect();
     let pods = cluster.pods().await?;
     Ok((ids, pods.iter().map(|pod| pod["metadata"]["uid"].to_string()).collect()))
 }
@@ -189,8 +189,8 @@ fn s11_a_backup_heals_what_lost_its_data() {
         cluster.condition("BackedUp", "True", "BackedUp").await?;
         let former = cluster.names().await?;
         cluster.lose(former.iter().take(2)).await?;
-        let told = cluster.condition("Available", "False", "DataLost").await?;
-        let message = told["message"].as_str().unwrap_or_default();
+        let condition = cluster.condition("Available", "False", "DataLost").await?;
+        let message = condition["message"].as_str().unwrap_or_default();
         // The command in the message is used unchanged, and the API server generates the name.
         let manifest = message.split_once("<<<'").and_then(|(_, rest)| rest.split_once('\''));
         let manifest = manifest.with_context(|| format!("no command: {message}"))?.0;
@@ -283,9 +283,9 @@ fn s23_what_does_not_fit_is_refused_before_anything_is_touched() {
         for (name, path, fault, words) in wrong {
             s3.fail(fault);
             let task = Task::restore(stage, "c", name, path, json!({})).await?;
-            let says =
+            let matches =
                 |status: &Value| status["reason"].as_str().is_some_and(|reason| reason.contains(words));
-            task.until(words, |status| status["phase"] == "Downloading" && says(status)).await?;
+            task.until(words, |status| status["phase"] == "Downloading" && matches(status)).await?;
             task.delete().await?;
         }
         s3.fail(None);
@@ -352,8 +352,8 @@ fn s23_an_encrypted_backup_comes_back_with_its_key_alone() {
         }
         let with = |secret: &str| json!({ "encryption": { "secret": secret } });
         let (cluster, _) = made_with_backup(stage, spec(1), with("keys")).await?;
-        let told = Task::known(stage, "EtcdBackup", "b").object().await?["status"].clone();
-        let key = told["encryptionKey"].as_str().context("the name of the key")?.to_owned();
+        let status = Task::known(stage, "EtcdBackup", "b").object().await?["status"].clone();
+        let key = status["encryptionKey"].as_str().context("the name of the key")?.to_owned();
         let stored = object(s3, "bucket/etcd")?;
         ensure!(stored.starts_with(b"OLMETCD") && stored.len() > 12 << 20, "{} bytes", stored.len());
         ensure!(!stored.windows(64).any(|window| window == [b'c'; 64]), "it is readable");
@@ -368,9 +368,10 @@ fn s23_an_encrypted_backup_comes_back_with_its_key_alone() {
         ];
         for (name, path, more, words) in waits {
             let task = Task::restore(stage, "c", name, path, more).await?;
-            let says =
+            let matches =
                 |status: &Value| status["reason"].as_str().is_some_and(|reason| reason.contains(words));
-            let status = task.until(words, |status| status["phase"] == "Downloading" && says(status)).await?;
+            let status =
+                task.until(words, |status| status["phase"] == "Downloading" && matches(status)).await?;
             ensure!(
                 name == "missing" || status["reason"].as_str().is_some_and(|r| r.contains(&key)),
                 "{status}"
@@ -438,10 +439,10 @@ fn s23_a_store_that_stands_still_is_given_up() {
         let s3 = stage.s3().await?;
         s3.fail(Some(Fault::Mute));
         let task = Task::restore(stage, "c", "mute", "bucket/etcd", json!({})).await?;
-        let says = |status: &Value| {
+        let stalled = |status: &Value| {
             status["reason"].as_str().is_some_and(|reason| reason.contains("stalled for 60 seconds"))
         };
-        task.until("patience", says).await?;
+        task.until("patience", stalled).await?;
         s3.fail(None);
         task.succeeded().await?;
         cluster.steady(1).await

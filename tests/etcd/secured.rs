@@ -33,7 +33,7 @@ const MEMBERS: u8 = 12;
 
 /// Addresses of the members of a stage, for servers and clients.
 pub fn addresses(stage: &Stage) -> Vec<IpAddr> {
-    let [a, b, c, _] = stage.net.outside("nobody").octets();
+    let [a, b, c, _] = stage.net.outside("unknown").octets();
     let outside = (1..=MEMBERS).map(|d| IpAddr::from([a, b, c, d]));
     outside.chain([IpAddr::from([127, 0, 0, 1])]).collect()
 }
@@ -164,7 +164,7 @@ fn s20_certificates_of_the_users_are_renewed_under_clients() {
         let before = starts(&cluster);
         let renewed = given.renew(stage).await?;
         all_show(&cluster, |certificate| certificate == renewed).await?;
-        ensure!(starts(&cluster) == before, "somebody was restarted for a certificate");
+        ensure!(starts(&cluster) == before, "a member was restarted for a certificate");
         // Afterwards the third joins.
         cluster.spec(json!({ "size": 3 })).await?;
         cluster.steady(3).await?;
@@ -183,7 +183,7 @@ fn s20_certificates_of_the_users_are_renewed_under_clients() {
                 && text.contains("Secret peer, key peer.crt")
                 && text.contains("*.c.ns.svc")
         };
-        cluster.until("both mistakes to be told", reported).await?;
+        cluster.until("both mistakes to be reported", reported).await?;
         cluster.spec(json!({ "size": 2 })).await?;
         let blocked = |object: &Value| {
             object["status"]["observedGeneration"] == object["metadata"]["generation"]
@@ -194,7 +194,7 @@ fn s20_certificates_of_the_users_are_renewed_under_clients() {
         ensure!(names.len() == 3, "with wrong certificates a member was removed: {names:?}");
         let renewed = given.renew(stage).await?;
         all_show(&cluster, |certificate| certificate == renewed).await?;
-        ensure!(starts(&cluster) == before, "somebody was restarted for a certificate");
+        ensure!(starts(&cluster) == before, "a member was restarted for a certificate");
         cluster.condition("TLSReady", "True", "").await?;
         cluster.steady(2).await
     });
@@ -219,7 +219,7 @@ fn s20_certificates_of_the_operators_are_made_again_under_clients() {
             stage.delete("Secret", "ns", secret).await?;
         }
         all_show(&cluster, |certificate| certificate != old).await?;
-        ensure!(starts(&cluster) == before, "somebody was restarted for a certificate");
+        ensure!(starts(&cluster) == before, "a member was restarted for a certificate");
         cluster.spec(json!({ "size": 3 })).await?;
         cluster.steady(3).await?;
         if long() {

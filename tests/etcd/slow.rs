@@ -132,8 +132,8 @@ fn a_follower_that_is_cut_off_comes_back_as_the_same_member() {
         stage
             .eventually("it to miss its leader", async || {
                 let facts = cluster.facts().await;
-                let said = facts.0.get(&away).context("it does not answer")?;
-                ensure!(said.leader == 0, "{}", facts.brief());
+                let report = facts.0.get(&away).context("it does not answer")?;
+                ensure!(report.leader == 0, "{}", facts.brief());
                 Ok(())
             })
             .await?;

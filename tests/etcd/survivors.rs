@@ -89,8 +89,8 @@ fn s11_the_claim_of_a_survivor_brings_back_what_no_backup_has() {
         // The manifest in the message is used unchanged, and the API server generates the name.
         let message = stage
             .eventually("the offer of the claim", async || {
-                let told = cluster.condition("Available", "False", "DataLost").await?;
-                let message = told["message"].as_str().unwrap_or_default().to_owned();
+                let condition = cluster.condition("Available", "False", "DataLost").await?;
+                let message = condition["message"].as_str().unwrap_or_default().to_owned();
                 let offer = format!(
                     "Member {survivor} (claim {survivor}) is at revision {last}; the last backup holds revision {backup}"
                 );

@@ -97,9 +97,9 @@ impl<'a> Task<'a> {
     /// # Errors
     /// When it does not.
     pub async fn failed(&self, words: &str) -> Result<Value> {
-        let says = |status: &Value| status["reason"].as_str().is_some_and(|reason| reason.contains(words));
+        let matches = |status: &Value| status["reason"].as_str().is_some_and(|reason| reason.contains(words));
         let failed = |status: &Value| status["phase"] == "Failed" || status["phase"] == "Retrying";
-        self.until(words, |status| failed(status) && says(status)).await
+        self.until(words, |status| failed(status) && matches(status)).await
     }
 
     /// Deletes it.
@@ -121,7 +121,7 @@ impl<'a> Task<'a> {
             .eventually(&format!("event {reason} of {}", self.name), async || {
                 let events = self.stage.list("Event", "ns").await?;
                 let reasons: Vec<&Value> = events.iter().filter(|e| own(e)).map(|e| &e["reason"]).collect();
-                ensure!(reasons.iter().any(|told| **told == reason), "{reasons:?}");
+                ensure!(reasons.iter().any(|found| **found == reason), "{reasons:?}");
                 Ok(())
             })
             .await

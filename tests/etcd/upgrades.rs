@@ -77,7 +77,7 @@ fn s17_an_upgrade_takes_the_leader_last() {
                 cluster.name
             );
             let facts = cluster.facts().await;
-            ensure!(facts.0.values().all(|said| said.version == version), "{:?}", facts);
+            ensure!(facts.0.values().all(|report| report.version == version), "{:?}", facts);
             let minor: Vec<&str> = version.split('.').take(2).collect();
             // The leader polls the members' versions every few seconds.
             stage
@@ -178,7 +178,7 @@ fn s19_an_upgrade_that_fails_stops_at_the_first_member_and_goes_back() {
         let tried = || starts(&cluster, version).into_iter().map(|start| start.pod).collect::<BTreeSet<_>>();
         stage
             .eventually("a member to try the new version", async || {
-                ensure!(tried().len() == 1, "{:?} were told to run {version}", tried());
+                ensure!(tried().len() == 1, "{:?} were set to run {version}", tried());
                 Ok(())
             })
             .await?;
@@ -186,7 +186,7 @@ fn s19_an_upgrade_that_fails_stops_at_the_first_member_and_goes_back() {
         cluster.spec(json!({ "version": own })).await?;
         cluster.condition("Upgrading", "False", "VersionAsDesired").await?;
         judge(&cluster, clients, Guarantee::of(3)).await?;
-        ensure!(tried().len() == 1, "{:?} were told to run {version}", tried());
+        ensure!(tried().len() == 1, "{:?} were set to run {version}", tried());
         let changes: Vec<String> = stage.audit.membership_since(from).iter().map(|rpc| rpc.brief()).collect();
         ensure!(changes.is_empty(), "membership was changed: {changes:?}");
         Ok(())

@@ -124,7 +124,7 @@ fn s23_a_cluster_with_tls_and_users_goes_back_to_its_backup() {
 /// The password of the Secret and that of etcd differ: that is reported, no member is touched, and work
 /// continues when they are equal. Also when the other password came with a backup.
 #[test]
-fn s23_a_password_that_does_not_fit_is_told_and_nothing_is_done() {
+fn s23_a_password_that_is_refused_is_reported_and_nothing_is_changed() {
     restoring("S23 passwords", async |stage| {
         let _operator = stage.operator()?;
         let cluster = cluster(stage, 1).await?;
@@ -171,7 +171,7 @@ fn s23_a_password_that_does_not_fit_is_told_and_nothing_is_done() {
 /// A backup with users, in a new cluster without configured authentication: the first member has the data,
 /// and what the others wait for is reported.
 #[test]
-fn s23_users_of_a_backup_are_told_to_a_cluster_that_knows_none() {
+fn s23_users_of_a_backup_are_reported_to_a_cluster_without_users() {
     restoring("S23 users of another", async |stage| {
         let _operator = stage.operator()?;
         let cluster = cluster(stage, 1).await?;

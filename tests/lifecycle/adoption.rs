@@ -412,7 +412,7 @@ fn beside_an_olm_that_runs_nothing_is_done() {
             .until("Deployment", "old-olm", "olm-operator", |d| d["status"]["availableReplicas"] == 1)
             .await?;
         world
-            .eventually("the manager to say so again", async || {
+            .eventually("the manager to report it again", async || {
                 let events = world.list("Event", OLM).await?;
                 let reported = events.iter().filter(|e| e["reason"] == "OtherOLMRunning");
                 let times: i64 = reported.map(|e| e["series"]["count"].as_i64().unwrap_or(1)).sum();
@@ -444,8 +444,8 @@ fn the_doctor_finds_what_was_left_behind() {
         world.quiet().await?;
         manager.stop().await?;
         let healthy = doctor::examine(&world.client, Some(ns)).await;
-        let ill: Vec<_> = healthy.problems.iter().filter(|a| a.safe_fix.is_some()).collect();
-        ensure!(ill.is_empty(), "{ill:?}");
+        let fixable: Vec<_> = healthy.problems.iter().filter(|a| a.safe_fix.is_some()).collect();
+        ensure!(fixable.is_empty(), "{fixable:?}");
         // given a role of a version that is gone, a copy of a version, and two groups
         let labels = json!({ "olm.owner": "gone.v1", "olm.owner.kind": "ClusterServiceVersion", "olm.owner.namespace": ns });
         world

@@ -33,12 +33,12 @@ fn the_approver_is_recorded_and_a_client_cannot_claim_or_change_it() {
         // given a plan that waits
         let plan = waiting(&world).await?;
         let plan = text(&plan, "/metadata/name");
-        let as_somebody =
+        let approved_by =
             |name: &str| json!({ "metadata": { "annotations": { names::ANNOTATION_APPROVED_BY: name } } });
 
         // then a client cannot claim another approver
         for who in ["jane", "joe"] {
-            let refused = patch(&world, "joe", plan, &as_somebody(who)).await;
+            let refused = patch(&world, "joe", plan, &approved_by(who)).await;
             let refused = refused.err().map(|error| error.to_string()).unwrap_or_default();
             ensure!(
                 refused.contains("it can only be joe, and only in the request that sets spec.approved"),
@@ -51,7 +51,7 @@ fn the_approver_is_recorded_and_a_client_cannot_claim_or_change_it() {
 
         // then it has her name, immutable
         ensure!(text(&approved, BY) == "jane", "{approved}");
-        let refused = patch(&world, "joe", plan, &as_somebody("joe")).await;
+        let refused = patch(&world, "joe", plan, &approved_by("joe")).await;
         ensure!(refused.is_err(), "joe took it over");
         world.installed("ns", "a", "a.v1.0.0").await?;
         let history = olm_ops::history(&world.client, Some("ns"), "a").await?;

@@ -147,7 +147,7 @@ async fn none_of(world: &World, kind: &str, name: &str) -> Result<()> {
 /// T02: a plan whose webhook the account may not write is refused with the missing right, before anything is
 /// written.
 #[test]
-fn t02_a_plan_says_what_the_groups_account_lacks() {
+fn t02_a_plan_lists_what_the_groups_account_lacks() {
     scenario(async |world, _manager| {
         scope(&world).await?;
         grant(&world).await?;

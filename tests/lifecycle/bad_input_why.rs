@@ -55,13 +55,13 @@ where
         skipped(name, "it needs the command `olm` that `cargo build` makes");
         return None;
     }
-    let (tell, reported) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     run(async move {
         let text = body(Desk::open().await?).await?;
-        tell.send(text)?;
+        sender.send(text)?;
         Ok(())
     });
-    reported.recv().ok()
+    receiver.recv().ok()
 }
 
 /// The output for a Subscription to an invalid bundle.

@@ -186,7 +186,9 @@ fn a_group_shuts_out_the_catalogs_of_everybody() {
             (everybodys.served_as(OLM, "catalog"), Catalog::chain(&[&op("1.0.0")]).served_as("ns", "ours"));
         let request = InstallRequest::new("a", "ns");
         let preview = async |catalogs: &[LoadedCatalog]| {
-            let chosen = olm_ops::wanted(&world.client, catalogs, &request).await.map(|s| s.spec.source)?;
+            let chosen = olm_ops::requested_subscription(&world.client, catalogs, &request)
+                .await
+                .map(|s| s.spec.source)?;
             olm_ops::preview_install(&world.client, catalogs, &request).await.map(|_| chosen)
         };
         let both = [everybodys.clone(), own];

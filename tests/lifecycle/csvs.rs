@@ -388,7 +388,7 @@ fn an_operator_that_is_busy_is_not_replaced() {
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
         world.installed("ns", "a", "a.v1.0.0").await?;
-        let says = |status: &str, generation: i64| {
+        let upgradeable = |status: &str, generation: i64| {
             json!({ "spec": { "conditions": [{ "type": "Upgradeable", "status": status, "reason": "Busy", "message": "compacting",
                 "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": generation }] } })
         };
@@ -397,7 +397,7 @@ fn an_operator_that_is_busy_is_not_replaced() {
         // The operator reports for the generation that its own write creates.
         let generation =
             world.get(condition_of, "ns", "a.v1.0.0").await?["metadata"]["generation"].as_i64().unwrap_or(1);
-        world.patch(condition_of, "ns", "a.v1.0.0", &says("False", generation + 1)).await?;
+        world.patch(condition_of, "ns", "a.v1.0.0", &upgradeable("False", generation + 1)).await?;
         world.quiet().await?;
         let snapshot = world.snapshot().await?;
         let owns_b = op("2.0.0").owns(crd("bs", "b.example.com", "B", &["v1"]));
@@ -415,7 +415,7 @@ fn an_operator_that_is_busy_is_not_replaced() {
             .collect();
         ensure!(changed.is_empty(), "{changed:?}");
         // a report for an older generation does not count
-        world.patch(condition_of, "ns", "a.v1.0.0", &says("True", generation)).await?;
+        world.patch(condition_of, "ns", "a.v1.0.0", &upgradeable("True", generation)).await?;
         world.quiet().await?;
         ensure!(
             world.find("ClusterServiceVersion", "ns", "a.v2.0.0").await?.is_none(),

@@ -153,13 +153,13 @@ fn manifests_are_taken_strictly_as_by_upstreams_crds() {
             match answers {
                 (None, None) => *taken.entry(text(object, "/kind")).or_default() += 1,
                 (None, Some(_)) => alone += 1,
-                (Some((code, said)), None) => wrong.push(format!("{place}: {code} {said}")),
+                (Some((code, message)), None) => wrong.push(format!("{place}: {code} {message}")),
                 // An unknown field is 400, a wrong value 422: upstream's schema may report more of either.
                 (Some((400, ours)), Some((400, theirs))) if ours != theirs => {
                     wrong.push(format!("{place}:\n  {ours}\n  {theirs}"));
                 }
-                (Some((ours @ 400, said)), Some((theirs, _))) if ours != theirs => {
-                    wrong.push(format!("{place}: {ours} instead of {theirs}: {said}"));
+                (Some((ours @ 400, message)), Some((theirs, _))) if ours != theirs => {
+                    wrong.push(format!("{place}: {ours} instead of {theirs}: {message}"));
                 }
                 (Some(_), Some(_)) => {}
             }
@@ -187,11 +187,11 @@ fn what_people_write_is_taken_strictly() {
             let mut slip = object.clone();
             slip["spec"]["sourcesNamespace"] = json!("olm");
             let answer = asked(&world.client, &slip).await?;
-            let (code, said) = answer.with_context(|| format!("{kind}: the slip was taken"))?;
+            let (code, message) = answer.with_context(|| format!("{kind}: the slip was taken"))?;
             ensure!(
                 code == 400
-                    && said.ends_with("strict decoding error: unknown field \"spec.sourcesNamespace\""),
-                "{kind}: {code} {said}"
+                    && message.ends_with("strict decoding error: unknown field \"spec.sourcesNamespace\""),
+                "{kind}: {code} {message}"
             );
         }
         Ok(())

@@ -17,7 +17,7 @@
 //! | CRD that never becomes Established | `stuck::a_crd_that_is_never_established` | a condition names the CRD, no Deployment is created; continues when the names are free |
 //! | Deployment that never becomes ready | `stuck::a_deployment_that_is_never_ready`, `an_upgrade_that_never_is_ready_is_superseded` | phase and message name it; installed when it is ready; the old version serves meanwhile |
 //! | namespace deleted during an install | `stuck::a_namespace_that_goes_in_the_middle_of_an_install` | at each kind of object: only CRDs remain |
-//! | no rights | `outages::a_manager_without_rights_says_which` | the missing permissions, as a command; no partial install |
+//! | no rights | `outages::a_manager_without_rights_names_the_missing_ones` | the missing permissions, as a command; no partial install |
 
 mod kills;
 mod outages;

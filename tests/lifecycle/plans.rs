@@ -67,16 +67,16 @@ fn a_step_that_fails_is_tried_again() {
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
         let plan = world
-            .eventually("the failure to be told", async || {
+            .eventually("the failure to be reported", async || {
                 let plans = world.list("InstallPlan", "ns").await?;
                 let reported = |p: &&Value| {
                     condition(p, "Installed").is_some_and(|c| c["reason"] == "InstallComponentFailed")
                 };
-                plans.iter().find(reported).cloned().context("not told")
+                plans.iter().find(reported).cloned().context("not reported")
             })
             .await?;
         ensure!(text(&plan, "/status/phase") == "Installing", "{}", plan["status"]);
-        let message = text(condition(&plan, "Installed").context("told")?, "/message");
+        let message = text(condition(&plan, "Installed").context("reported")?, "/message");
         ensure!(message.contains("ServiceAccount") && message.contains("made to fail"), "{message}");
         world.installed("ns", "a", "a.v1.0.0").await?;
         let plan = world.get("InstallPlan", "ns", text(&plan, "/metadata/name")).await?;
@@ -422,7 +422,7 @@ fn an_invalid_crd_is_reported() {
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
         let reported = world
-            .eventually("somebody to name the CRD", async || {
+            .eventually("a message that names the CRD", async || {
                 let mut objects = world.list("InstallPlan", "ns").await?;
                 objects.push(world.get("Subscription", "ns", "a").await?);
                 let conditions = objects
@@ -474,7 +474,7 @@ fn a_kind_that_is_not_there_is_named() {
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
         world
-            .eventually("somebody to name the kind", async || {
+            .eventually("a message that names the kind", async || {
                 let mut objects = world.list("InstallPlan", "ns").await?;
                 objects.push(world.get("Subscription", "ns", "a").await?);
                 let all: Vec<Value> = objects.iter().map(|o| o["status"].clone()).collect();

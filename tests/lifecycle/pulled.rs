@@ -82,9 +82,9 @@ fn a_bundle_that_is_pushed_late_is_installed() {
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
         let image = registry.reference("a/bundle:1");
-        let says = |c: &Value| c["status"] == "True" && text(c, "/message").contains(&image);
+        let matches = |c: &Value| c["status"] == "True" && text(c, "/message").contains(&image);
         let named = |subscription: &Value| {
-            subscription["status"]["conditions"].as_array().is_some_and(|all| all.iter().any(says))
+            subscription["status"]["conditions"].as_array().is_some_and(|all| all.iter().any(matches))
         };
         world.until("Subscription", "ns", "a", named).await?;
         ensure!(world.list("ClusterServiceVersion", "ns").await?.is_empty(), "half installed");

@@ -23,10 +23,10 @@ async fn refused(world: &World, bundle: &Operator) -> Result<String> {
     world.publish("catalog", &Catalog::chain(&[bundle])).await?;
     world.home("ns").await?;
     world.subscribe("ns", &bundle.package).await?;
-    let told =
+    let condition =
         world.condition("Subscription", "ns", &bundle.package, "ResolutionFailed", "ReservedObject").await?;
     ensure!(world.list("InstallPlan", "ns").await?.is_empty(), "something was planned");
-    Ok(text(&told, "/message").to_owned())
+    Ok(text(&condition, "/message").to_owned())
 }
 
 /// T01: a bundle that "owns" a CustomResourceDefinition of olm is refused, and the others continue.
@@ -36,8 +36,8 @@ fn t01_a_bundle_that_owns_an_api_of_olm_is_refused() {
         let name = "installplans.operators.coreos.com";
         let before = world.get("CustomResourceDefinition", "", name).await?;
         let taken = crd("installplans", "operators.coreos.com", "InstallPlan", &["v1alpha1"]);
-        let told = refused(&world, &op("1.0.0").owns(taken)).await?;
-        ensure!(told.contains("group operators.coreos.com"), "{told}");
+        let message = refused(&world, &op("1.0.0").owns(taken)).await?;
+        ensure!(message.contains("group operators.coreos.com"), "{message}");
         let now = world.get("CustomResourceDefinition", "", name).await?;
         ensure!(now["spec"] == before["spec"], "it was changed: {}", now["spec"]);
         ensure!(now["spec"]["versions"][0]["subresources"]["status"].is_object(), "{}", now["spec"]);
@@ -151,9 +151,9 @@ fn t07_roles_of_kubernetes_and_of_olm_are_not_taken_over() {
             ])
         };
         let before = there().await?;
-        let told = refused(&world, &op("1.0.0").object(view).object(binding)).await?;
-        ensure!(told.contains("is a role or binding of Kubernetes"), "{told}");
-        ensure!(told.contains("has the name of an object of olm"), "{told}");
+        let message = refused(&world, &op("1.0.0").object(view).object(binding)).await?;
+        ensure!(message.contains("is a role or binding of Kubernetes"), "{message}");
+        ensure!(message.contains("has the name of an object of olm"), "{message}");
         ensure!(there().await? == before, "{before:?} became {:?}", there().await?);
         Ok(())
     });

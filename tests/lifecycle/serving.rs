@@ -148,7 +148,7 @@ fn the_service_of_a_webhook_is_corrected() {
         world.quiet().await?;
         let before = world.get("Service", "ns", "a-service").await?;
         // when its selector changes
-        let elsewhere = json!({ "spec": { "selector": { "app": "somebody-else" } } });
+        let elsewhere = json!({ "spec": { "selector": { "app": "another" } } });
         world.patch("Service", "ns", "a-service", &elsewhere).await?;
         world
             .until("Service", "ns", "a-service", |s| s["spec"]["selector"] == before["spec"]["selector"])

@@ -377,11 +377,12 @@ fn an_invalid_bundle_is_reported_until_the_catalog_is_fixed() {
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
         let reported = world
-            .eventually("a condition that says why", async || {
+            .eventually("a condition with the cause", async || {
                 let subscription = world.get("Subscription", "ns", "a").await?;
                 let conditions = subscription["status"]["conditions"].as_array().cloned().unwrap_or_default();
-                let says = |c: &&Value| c["status"] == "True" && text(c, "/message").contains("apiVersion");
-                conditions.iter().find(says).cloned().with_context(|| format!("{conditions:?}"))
+                let matches =
+                    |c: &&Value| c["status"] == "True" && text(c, "/message").contains("apiVersion");
+                conditions.iter().find(matches).cloned().with_context(|| format!("{conditions:?}"))
             })
             .await?;
         ensure!(["BundleUnpackFailed", "ResolutionFailed"].contains(&text(&reported, "/type")), "{reported}");
@@ -408,10 +409,10 @@ fn a_missing_image_is_reported() {
             .eventually("a condition that names the image", async || {
                 let subscription = world.get("Subscription", "ns", "a").await?;
                 let conditions = subscription["status"]["conditions"].as_array().cloned().unwrap_or_default();
-                let says = |c: &&Value| {
+                let matches = |c: &&Value| {
                     c["status"] == "True" && text(c, "/message").contains("127.0.0.1:1/a/bundle:gone")
                 };
-                conditions.iter().find(says).cloned().with_context(|| format!("{conditions:?}"))
+                conditions.iter().find(matches).cloned().with_context(|| format!("{conditions:?}"))
             })
             .await?;
         ensure!(["BundleUnpackFailed", "ResolutionFailed"].contains(&text(&reported, "/type")), "{reported}");
@@ -438,13 +439,13 @@ fn deprecations_are_conditions_and_go_when_they_are_lifted() {
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
         world.installed("ns", "a", "a.v1.0.0").await?;
-        for (type_, says) in [
+        for (type_, words) in [
             ("PackageDeprecated", "use b"),
             ("ChannelDeprecated", "use candidate"),
             ("BundleDeprecated", "it has a hole"),
         ] {
             let reported = world.condition("Subscription", "ns", "a", type_, "").await?;
-            ensure!(text(&reported, "/message").contains(says), "{reported}");
+            ensure!(text(&reported, "/message").contains(words), "{reported}");
         }
         world.condition("Subscription", "ns", "a", "Deprecated", "").await?;
         world.publish("catalog", &plain).await?;

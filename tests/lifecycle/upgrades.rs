@@ -177,7 +177,7 @@ fn a_version_that_does_not_come_up_is_superseded() {
             world.publish("catalog", &Catalog::chain(&[&one, &two])).await?;
             // Refused beforehand or failed afterwards: reported in both cases.
             world
-                .eventually("the trouble to be told", async || {
+                .eventually("the problem to be reported", async || {
                     let subscription = world.get("Subscription", "ns", "a").await?;
                     let refused =
                         condition(&subscription, "ResolutionFailed").is_some_and(|c| c["status"] == "True");

@@ -230,7 +230,7 @@ fn t21_no_request_goes_unrecorded_while_the_manager_is_away() {
         first.stop().await?;
 
         let refused = world.create(&World::subscription("default", "late")).await;
-        let refused = refused.err().context("it was recorded by nobody")?.to_string();
+        let refused = refused.err().context("it was recorded without an approver")?.to_string();
         ensure!(refused.contains("requests.olm.operators.coreos.com"), "{refused}");
         world.delete("Subscription", "default", "held").await?;
         world

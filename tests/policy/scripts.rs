@@ -36,13 +36,13 @@ impl Tree {
         std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Runs a script with a cargo that prints `said`: the exit code, the output, and the seed and arguments of
+    /// Runs a script with a cargo that prints `output`: the exit code, the output, and the seed and arguments of
     /// each call of cargo.
-    fn run(&self, script: &str, said: &str, ci: Option<&str>) -> (Option<i32>, String, Vec<String>) {
+    fn run(&self, script: &str, output: &str, ci: Option<&str>) -> (Option<i32>, String, Vec<String>) {
         let calls = self.path("calls");
         self.script(
             "cargo",
-            &format!("echo \"$PROPTEST_RNG_SEED $*\" >>'{}'\necho '{said}'", calls.display()),
+            &format!("echo \"$PROPTEST_RNG_SEED $*\" >>'{}'\necho '{output}'", calls.display()),
         );
         let _ = std::fs::remove_file(&calls);
         let mut command = Command::new("bash");
@@ -65,14 +65,14 @@ fn a_skip_that_is_not_listed_fails_ci() {
         "error: skips that tests/expected-skips.tsv does not list:\na_test: kubectl is not installed\n";
     let tree = Tree::new();
     let both = format!("{LISTED}\n{UNLISTED}");
-    for (said, ci, expected) in [
+    for (output, ci, expected) in [
         ("test a ... ok", Some("true"), Some(0)),
         (LISTED, Some("true"), Some(0)),
         (both.as_str(), Some("true"), Some(1)),
         (both.as_str(), None, Some(0)),
     ] {
-        let (code, text, _) = tree.run("test.sh", said, ci);
-        assert_eq!(code, expected, "{said:?} with CI={ci:?}: {text}");
+        let (code, text, _) = tree.run("test.sh", output, ci);
+        assert_eq!(code, expected, "{output:?} with CI={ci:?}: {text}");
         assert_eq!(text.contains(ERROR), expected == Some(1), "{text}");
     }
     let run = std::fs::read_to_string(root().join(".ci/run")).unwrap();

@@ -196,7 +196,7 @@ fn a_clock_that_jumps_stops_nothing() {
 
         // and all the time the same process has led
         let now = lease(&world).await?;
-        ensure!(manager.runs()?, "{}", manager.said());
+        ensure!(manager.runs()?, "{}", manager.log_tail());
         ensure!(
             now.holder_identity == held.holder_identity && now.lease_transitions == held.lease_transitions,
             "{now:?}"

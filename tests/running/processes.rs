@@ -25,7 +25,7 @@ async fn in_order(world: &World, csv: &str, namespaces: &[&str]) -> Result<()> {
 }
 
 #[test]
-fn a_leader_that_is_told_to_stop_hands_over() {
+fn a_terminating_leader_hands_over() {
     run(async {
         let mut replicas = Replicas::start().await?;
         replicas.installed(&["1.0.0"]).await?;
@@ -34,7 +34,7 @@ fn a_leader_that_is_told_to_stop_hands_over() {
         let took = replicas.hand_over("TERM").await?;
         println!("at work {took:?} after SIGTERM to the leader (bench: 2 s)");
         let until = replicas.first_calls.count();
-        ensure!(replicas.first.ended().await? == Some(0), "{}", replicas.first.said());
+        ensure!(replicas.first.ended().await? == Some(0), "{}", replicas.first.log_tail());
         in_order(&replicas.world, "a.v1.0.0", &["ns", "next"]).await?;
         let late = attempts(&replicas.first_calls, until);
         ensure!(late.is_empty(), "the first wrote after the other led: {late:?}");
@@ -109,7 +109,7 @@ fn a_leader_that_slept_writes_nothing_when_it_wakes() {
         let code = replicas.first.ended().await?;
         // then it ends, with the reason
         ensure!(code.is_some_and(|code| code != 0), "it ended with {code:?}");
-        ensure!(replicas.first.said().contains("lost the lease"), "{}", replicas.first.said());
+        ensure!(replicas.first.log_tail().contains("lost the lease"), "{}", replicas.first.log_tail());
         // and has not even attempted to write
         let late = attempts(&replicas.first_calls, from);
         ensure!(late.is_empty(), "it wrote when it woke: {late:?}");

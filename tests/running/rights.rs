@@ -52,7 +52,7 @@ const NOT_HERE: &[(&str, &[&str], &str)] = &[
             "operatorconditions/status",
             "installplans/status",
         ],
-        "written when there is something to say",
+        "written when there is something to report",
     ),
 ];
 

@@ -214,7 +214,7 @@ async fn follow(app: &Arc<App>, caller: &Caller, subject: &Subject, sender: &mps
             continue;
         }
         sent = now;
-        let data = json!({ "html": drawn.html, "say": drawn.announcement }).to_string();
+        let data = json!({ "html": drawn.html, "announcement": drawn.announcement }).to_string();
         let event = Event::default().event("step").id(session::hex(&now[..6])).data(data);
         if sender.send(event).await.is_err() {
             return;

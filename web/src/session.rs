@@ -179,7 +179,7 @@ mod tests {
         // when none arrives for more than an hour, then the session is over for good
         assert!(sessions.find_at(&id, start + Duration::from_secs(161 * 60)).is_none());
         assert!(sessions.find_at(&id, start + Duration::from_secs(100 * 60)).is_none());
-        assert!(sessions.find("somebody else's").is_none());
+        assert!(sessions.find("unknown").is_none());
     }
 
     #[tokio::test]

@@ -71,7 +71,7 @@
         localTimes();
         if (data.title) document.title = data.title;
         const status = document.getElementById("announce");
-        if (status && data.say && status.textContent !== data.say) status.textContent = data.say;
+        if (status && data.announcement && status.textContent !== data.announcement) status.textContent = data.announcement;
       });
       source.addEventListener("refused", (event) => {
         refused = true;

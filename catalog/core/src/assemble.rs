@@ -15,7 +15,7 @@ use crate::header::Header;
 use crate::icon;
 use crate::model::{BundleEntry, Channel, ChannelEntry, Package, Property, RelatedImage};
 use crate::problem::{self, Severity};
-use crate::shape::{GlancedDoc, PropertyDoc};
+use crate::shape::{PartialPropertyDoc, PropertyDoc};
 
 /// A document in the canonical text of its package.
 #[derive(Debug, Clone)]
@@ -215,10 +215,10 @@ impl Assembly {
     fn icon(&mut self, document: &Document, icon: &serde_json::Value) -> Option<icon::Icon> {
         const FIX: &str = "provide a PNG, JPEG, GIF, SVG or ICO image in base64, or remove the icon";
         match icon::decode(icon) {
-            Ok((icon, remark)) => {
-                if let Some(remark) = remark {
+            Ok((icon, warning)) => {
+                if let Some(warning) = warning {
                     let fix = "correct the mediatype";
-                    self.report_at(document, Severity::Warning, remark.code, remark.text, fix);
+                    self.report_at(document, Severity::Warning, warning.code, warning.text, fix);
                 }
                 Some(icon)
             }
@@ -304,7 +304,7 @@ impl Assembly {
         let text = Arc::clone(&self.text);
         let glanced = match self.depth {
             Depth::Glance => {
-                serde_json::from_str::<BundleDoc<GlancedDoc<'_>>>(&text[document.range.clone()]).ok()
+                serde_json::from_str::<BundleDoc<PartialPropertyDoc<'_>>>(&text[document.range.clone()]).ok()
             }
             Depth::Open | Depth::Check => None,
         };

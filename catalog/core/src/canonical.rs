@@ -41,7 +41,7 @@ where
     Ok(writer.findings)
 }
 
-/// Collects the remarks about a map whose entries the caller iterates over; nothing is written.
+/// Collects the findings about a map whose entries the caller iterates over; nothing is written.
 pub(crate) struct Inspector<'de>(Writer<'de, 'static>);
 
 impl<'de> Inspector<'de> {

@@ -340,8 +340,8 @@ fn skip_ranges(assembly: &mut Assembly, package: &Package, channel: &Channel) {
                 assembly.report(&subject, Error, "skip-range-invalid", text, fix);
             }
             Ok(range) => {
-                if let Some(remark) = range.remark() {
-                    let text = format!("skipRange {source:?} of {} in channel {name}: {remark}", entry.name);
+                if let Some(warning) = range.warning() {
+                    let text = format!("skipRange {source:?} of {} in channel {name}: {warning}", entry.name);
                     assembly.report(&subject, Warning, "skip-range-remark", text, "correct the range");
                 }
                 if let Some(covered) = covered(package, channel, &entry.name, &range) {

@@ -1,4 +1,4 @@
-//! Renders the upgrade graph of a package as a picture or text.
+//! Renders the upgrade graph of a package as a diagram or text.
 //!
 //! Arrows lead from an installed bundle to its upgrade. [`graph`] is a pure function; every name in it is
 //! untrusted and is escaped for its format.
@@ -148,7 +148,7 @@ impl UpgradeGraph {
             package: package.name.clone(),
             deprecated: package.deprecated.clone(),
             path: Vec::new(),
-            channels: channels.into_iter().map(|channel| lane(package, channel)).collect(),
+            channels: channels.into_iter().map(|channel| channel_graph(package, channel)).collect(),
         })
     }
 
@@ -166,18 +166,18 @@ impl UpgradeGraph {
     pub fn mark(&mut self, installed: Option<&str>, path: &[String]) {
         self.path = path.to_vec();
         let hop_to = |name: &str| path.iter().skip(1).position(|on| on == name).map(|at| at + 1);
-        for lane in &mut self.channels {
-            for stop in &mut lane.bundles {
-                stop.installed = installed == Some(stop.name.as_str());
-                stop.hop = hop_to(&stop.name);
+        for channel in &mut self.channels {
+            for bundle in &mut channel.bundles {
+                bundle.installed = installed == Some(bundle.name.as_str());
+                bundle.hop = hop_to(&bundle.name);
             }
-            let named: BTreeSet<(String, String)> = lane
+            let named: BTreeSet<(String, String)> = channel
                 .edges
                 .iter()
                 .filter(|edge| edge.kind != EdgeKind::SkipRange)
                 .map(|edge| (edge.from.clone(), edge.to.clone()))
                 .collect();
-            for edge in &mut lane.edges {
+            for edge in &mut channel.edges {
                 edge.hop = hop_to(&edge.to).filter(|hop| {
                     let from = &path[hop - 1];
                     // A range applies where no edge names the bundle.
@@ -193,29 +193,30 @@ impl UpgradeGraph {
     /// Drops bundles that are neither on the marked path nor of a version between its ends, and channels that
     /// it does not use.
     pub fn narrow(&mut self) {
-        let version = |stop: &GraphNode| stop.version.as_deref().and_then(|text| Version::parse(text).ok());
-        let stops = self.channels.iter().flat_map(|lane| &lane.bundles);
+        let version =
+            |bundle: &GraphNode| bundle.version.as_deref().and_then(|text| Version::parse(text).ok());
+        let bundles = self.channels.iter().flat_map(|channel| &channel.bundles);
         let ends: Vec<Version> =
-            stops.filter(|stop| self.path.contains(&stop.name)).filter_map(version).collect();
+            bundles.filter(|bundle| self.path.contains(&bundle.name)).filter_map(version).collect();
         let (Some(least), Some(most)) = (ends.iter().min(), ends.iter().max()) else { return };
-        for lane in &mut self.channels {
-            lane.bundles.retain(|stop| {
-                let between = version(stop).is_some_and(|v| v >= *least && v <= *most);
-                between || self.path.contains(&stop.name)
+        for channel in &mut self.channels {
+            channel.bundles.retain(|bundle| {
+                let between = version(bundle).is_some_and(|v| v >= *least && v <= *most);
+                between || self.path.contains(&bundle.name)
             });
-            let kept: BTreeSet<&str> = lane.bundles.iter().map(|stop| stop.name.as_str()).collect();
-            lane.edges.retain(|edge| {
+            let kept: BTreeSet<&str> = channel.bundles.iter().map(|bundle| bundle.name.as_str()).collect();
+            channel.edges.retain(|edge| {
                 kept.contains(edge.to.as_str())
                     && (edge.kind == EdgeKind::SkipRange || kept.contains(edge.from.as_str()))
             });
         }
-        let taken = |lane: &ChannelGraph| lane.edges.iter().any(|edge| edge.hop.is_some());
+        let taken = |channel: &ChannelGraph| channel.edges.iter().any(|edge| edge.hop.is_some());
         let any_taken = self.channels.iter().any(taken);
-        self.channels.retain(|lane| if any_taken { taken(lane) } else { !lane.bundles.is_empty() });
+        self.channels.retain(|channel| if any_taken { taken(channel) } else { !channel.bundles.is_empty() });
     }
 }
 
-fn lane(package: &Package, channel: &Channel) -> ChannelGraph {
+fn channel_graph(package: &Package, channel: &Channel) -> ChannelGraph {
     let chain = channel.chain();
     let on_chain: BTreeSet<&str> = chain.iter().map(|entry| entry.name.as_str()).collect();
     let skipped: BTreeSet<&str> =
@@ -226,7 +227,7 @@ fn lane(package: &Package, channel: &Channel) -> ChannelGraph {
     off.sort_by(|a, b| version(&b.name).cmp(&version(&a.name)).then_with(|| b.name.cmp(&a.name)));
 
     let head = chain.first().map(|entry| entry.name.as_str());
-    let stop = |name: &str, role| GraphNode {
+    let node = |name: &str, role| GraphNode {
         name: name.to_owned(),
         version: version(name).map(|version| version.to_string()),
         role,
@@ -245,7 +246,7 @@ fn lane(package: &Package, channel: &Channel) -> ChannelGraph {
             (_, _, true) => Role::Chain,
             _ => Role::Stranded,
         };
-        bundles.push(stop(name, role));
+        bundles.push(node(name, role));
         let mut edge = |from: &str, kind| {
             edges.push(Edge { from: from.to_owned(), to: entry.name.clone(), kind, hop: None });
         };
@@ -256,7 +257,7 @@ fn lane(package: &Package, channel: &Channel) -> ChannelGraph {
     let mut known: BTreeSet<&str> = order.iter().map(|entry| entry.name.as_str()).collect();
     for edge in edges.iter().filter(|edge| edge.kind != EdgeKind::SkipRange) {
         if known.insert(&edge.from) {
-            bundles.push(stop(&edge.from, Role::Missing));
+            bundles.push(node(&edge.from, Role::Missing));
         }
     }
     ChannelGraph {
@@ -270,7 +271,7 @@ fn lane(package: &Package, channel: &Channel) -> ChannelGraph {
 
 impl GraphNode {
     /// Annotations after its name.
-    fn remark(&self) -> String {
+    fn annotations(&self) -> String {
         let role = match self.role {
             Role::Head => Some("head"),
             Role::Chain => None,

@@ -27,17 +27,17 @@ impl Icon {
 
 /// Why an icon cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NoIcon {
+pub(crate) struct IconProblem {
     pub code: &'static str,
     pub text: String,
 }
 
 /// Decodes an icon of a package or ClusterServiceVersion (`base64data`, `mediatype`).
-/// `Ok` with a remark is an icon that is usable although strict validators complain.
-pub(crate) fn decode(icon: &Value) -> Result<(Icon, Option<NoIcon>), NoIcon> {
+/// `Ok` with a warning is an icon that is usable although strict validators complain.
+pub(crate) fn decode(icon: &Value) -> Result<(Icon, Option<IconProblem>), IconProblem> {
     let text = |key: &str| icon.get(key).and_then(Value::as_str).unwrap_or_default();
     let (encoded, claimed) = (text("base64data"), text("mediatype"));
-    let problem = |code, text: String| NoIcon { code, text };
+    let problem = |code, text: String| IconProblem { code, text };
     if encoded.is_empty() {
         return Err(problem("icon-empty", "the icon has no data".into()));
     }
@@ -54,9 +54,9 @@ pub(crate) fn decode(icon: &Value) -> Result<(Icon, Option<NoIcon>), NoIcon> {
         return Err(problem("icon-not-image", text));
     };
     let mediatype = kind.mediatype();
-    let remark = (!kind.is(claimed))
+    let warning = (!kind.is(claimed))
         .then(|| problem("icon-mediatype", format!("the icon declares {claimed:?}, but is {mediatype}")));
-    Ok((Icon { mediatype: mediatype.to_owned(), data }, remark))
+    Ok((Icon { mediatype: mediatype.to_owned(), data }, warning))
 }
 
 #[cfg(test)]
@@ -72,17 +72,17 @@ mod tests {
     #[test]
     fn the_bytes_decide() {
         let svg = b"<?xml version='1.0'?>\n<!-- x -->\n<svg xmlns='x'/>";
-        let (decoded, remark) = decode(&icon(svg, "image/svg+xml")).unwrap();
-        assert_eq!((decoded.mediatype.as_str(), remark), ("image/svg+xml", None));
+        let (decoded, warning) = decode(&icon(svg, "image/svg+xml")).unwrap();
+        assert_eq!((decoded.mediatype.as_str(), warning), ("image/svg+xml", None));
         let ico = b"\0\0\x01\0\x01\0\x10\x10\0\0\x01\0\x20\0\x04\0\0\0\x16\0\0\0rest";
         for claimed in ["image/x-icon", "image/vnd.microsoft.icon"] {
-            let (decoded, remark) = decode(&icon(ico, claimed)).unwrap();
-            assert_eq!((decoded.mediatype.as_str(), remark), ("image/vnd.microsoft.icon", None));
+            let (decoded, warning) = decode(&icon(ico, claimed)).unwrap();
+            assert_eq!((decoded.mediatype.as_str(), warning), ("image/vnd.microsoft.icon", None));
         }
-        let (decoded, remark) = decode(&icon(ico, "image/png")).unwrap();
-        assert_eq!((decoded.data.as_slice(), remark.unwrap().code), (ico.as_slice(), "icon-mediatype"));
-        let (decoded, remark) = decode(&icon(b"\x89PNG\r\n\x1a\nrest", "image/svg+xml")).unwrap();
-        assert_eq!((decoded.mediatype.as_str(), remark.unwrap().code), ("image/png", "icon-mediatype"));
+        let (decoded, warning) = decode(&icon(ico, "image/png")).unwrap();
+        assert_eq!((decoded.data.as_slice(), warning.unwrap().code), (ico.as_slice(), "icon-mediatype"));
+        let (decoded, warning) = decode(&icon(b"\x89PNG\r\n\x1a\nrest", "image/svg+xml")).unwrap();
+        assert_eq!((decoded.mediatype.as_str(), warning.unwrap().code), ("image/png", "icon-mediatype"));
         for (value, code) in [
             (icon(b"<html><script>alert(1)</script></html>", "image/svg+xml"), "icon-not-image"),
             (icon(b"\0\0\x01\0\0\0", "image/x-icon"), "icon-not-image"),

@@ -206,7 +206,7 @@ impl Part {
         problem::list(&mut self.problems, new, |problem| problem);
     }
 
-    fn remark(&mut self, place: &Place, header: &Header, findings: SyntaxFindings) {
+    fn report_duplicates(&mut self, place: &Place, header: &Header, findings: SyntaxFindings) {
         for key in findings.duplicates {
             let new = Problem::duplicate_key(place.clone(), header, &key);
             problem::list(&mut self.problems, new, |problem| problem);
@@ -232,7 +232,7 @@ impl Part {
                 Ok((header, length, findings)) if length <= LARGEST_DOCUMENT => {
                     let place = Place { path: path.to_owned(), line, column };
                     let irregular = !findings.duplicates.is_empty() || findings.respelled;
-                    self.remark(&place, &header, findings);
+                    self.report_duplicates(&place, &header, findings);
                     self.entries.push(Entry {
                         header,
                         input: unit.input,
@@ -363,7 +363,7 @@ impl Part {
                 let line = line + first;
                 let place = Place { path: path.to_owned(), line, column: 1 };
                 let irregular = findings.respelled;
-                self.remark(&place, &header, findings);
+                self.report_duplicates(&place, &header, findings);
                 let offset = spool.append(&json)?;
                 self.entries.push(Entry {
                     header,

@@ -89,23 +89,23 @@ pub(crate) struct PropertyDoc<'a> {
 
 /// A property of a bundle, reduced to the parts that the checks of a catalog need: metadata is nearly all of
 /// a catalog, and its shape is checked once while it is skipped.
-pub(crate) struct GlancedDoc<'a>(pub Option<PropertyDoc<'a>>);
+pub(crate) struct PartialPropertyDoc<'a>(pub Option<PropertyDoc<'a>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for PropertyDoc<'a> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read = deserializer.deserialize_map(PropertyVisitor { glance: false })?;
+        let read = deserializer.deserialize_map(PropertyVisitor { partial: false })?;
         Ok(read.unwrap_or_default())
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for GlancedDoc<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for PartialPropertyDoc<'a> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PropertyVisitor { glance: true }).map(Self)
+        deserializer.deserialize_map(PropertyVisitor { partial: true }).map(Self)
     }
 }
 
 struct PropertyVisitor {
-    glance: bool,
+    partial: bool,
 }
 
 impl<'de> Visitor<'de> for PropertyVisitor {
@@ -121,7 +121,7 @@ impl<'de> Visitor<'de> for PropertyVisitor {
         while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
             match key.as_ref() {
                 "type" => property.type_ = map.next_value()?,
-                "value" if self.glance && property.type_.as_deref() == Some("olm.csv.metadata") => {
+                "value" if self.partial && property.type_.as_deref() == Some("olm.csv.metadata") => {
                     map.next_value::<MetadataShape>()?;
                     passed = true;
                 }

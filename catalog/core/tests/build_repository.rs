@@ -473,9 +473,9 @@ fn graphs_of_real_packages_fit_a_terminal() {
         let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
         assert!(wide.is_empty(), "{}: {wide:?}", summary.name);
         for format in [graph::Format::Mermaid, graph::Format::Dot, graph::Format::Json] {
-            let picture = graph::graph(&package, None, format).unwrap();
+            let rendered = graph::graph(&package, None, format).unwrap();
             let head = &package.head().unwrap().name;
-            assert!(picture.contains(head.as_str()), "{head} in {format:?}");
+            assert!(rendered.contains(head.as_str()), "{head} in {format:?}");
         }
     }
     // A catalog does not differ from itself.

@@ -39,7 +39,7 @@ fn rejects_what_opm_rejects_and_accepts_what_it_accepts() {
         let errors = errors(&catalog);
         if errors.is_empty() != (line["exit"] == 0) {
             differences
-                .push(format!("{case}: opm says {} and we say {:#?}", line["stderr"], catalog.problems));
+                .push(format!("{case}: opm reports {}, expected {:#?}", line["stderr"], catalog.problems));
         }
         if let Some((_, code)) = WARNED.iter().find(|(name, _)| *name == case)
             && !catalog.problems.iter().any(|problem| problem.code.starts_with(code))

@@ -157,7 +157,7 @@ async fn a_catalog_is_pulled_by_tag_and_digest_and_polled() {
         let digest = server.push(&catalog(), &tag, &[PLAIN, &["--dest-compress-format", format]].concat());
         let options = options(&server.host);
         let magic: &[u8] = if format == "zstd" { &[0x28, 0xb5, 0x2f, 0xfd] } else { &[0x1f, 0x8b] };
-        assert_eq!(server.blobs_that_start_with(magic), 2, "skopeo did not compress as it was told");
+        assert_eq!(server.blobs_that_start_with(magic), 2, "skopeo did not use the requested compression");
 
         // When it is pulled by tag
         let dest = server.path(&format!("by-tag-{format}"));

@@ -65,7 +65,7 @@ pub const ANNOTATION_PLAN_PARTS: &str = "olm.planParts";
 
 /// Annotation on a Subscription that a plan created for a dependency: the Subscriptions of the same namespace
 /// that require it, comma-joined (not upstream). Unless a user created it, it is deleted with the last of
-/// them where the policy says so.
+/// them where the policy requires it.
 pub const ANNOTATION_REQUIRED_BY: &str = "olm.requiredBy";
 
 /// Label on the ClusterRoles that grant read access to an API: the manager may list its objects too, to count

@@ -61,7 +61,7 @@ fn kind(crd: &Value) -> &str {
 // ---- the files ----
 
 #[test]
-fn the_files_are_what_the_types_say() {
+fn the_files_match_the_types() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
     let mut known = BTreeSet::new();
     for crd in crds() {

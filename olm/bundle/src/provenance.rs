@@ -55,7 +55,7 @@ pub(crate) struct Provenance {
     pub properties: Vec<(Spot, String)>,
     /// Whether a file of the bundle could not be read, so that missing parts may be in it.
     pub incomplete: bool,
-    /// Remarks from reading.
+    /// Findings from reading.
     pub notes: Vec<Finding>,
 }
 

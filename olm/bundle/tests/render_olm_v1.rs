@@ -69,7 +69,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ),
     (
         "port protocol",
-        "ours says `TCP`; v1 leaves the default of the API server to it, which then has a field of nobody's",
+        "ours sets `TCP`; v1 leaves it to the default of the API server, so the field has no manager",
     ),
     (
         "zero in Go",
@@ -330,11 +330,11 @@ fn meaningless(path: &str, value: &Value) -> bool {
 /// The target namespaces of a recorded line: those of its Deployments, or those that its mode implies.
 fn targets(line: &Value, bundle: &Bundle) -> Vec<String> {
     let objects = line["objects"].as_array().into_iter().flatten();
-    let told = objects.filter(|object| object["kind"] == "Deployment").find_map(|object| {
+    let annotated = objects.filter(|object| object["kind"] == "Deployment").find_map(|object| {
         object.pointer("/spec/template/metadata/annotations/olm.targetNamespaces").and_then(Value::as_str)
     });
-    if let Some(told) = told {
-        return vec![told.to_owned()];
+    if let Some(annotated) = annotated {
+        return vec![annotated.to_owned()];
     }
     let all = bundle.install_modes().supports(InstallMode::AllNamespaces);
     match line["mode"].as_str().unwrap() {

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_nothing_more_and_an_error_is_told_apart_from_it() {
+    fn answers_and_errors_have_distinct_exit_codes() {
         assert_eq!(Failure::no().render(true), "");
         assert_eq!(Failure::no().unanswered().code.as_u8(), 1);
         assert_eq!(Failure::new(Code::Unexpected, "x").unanswered().code.as_u8(), 10);

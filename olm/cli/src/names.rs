@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub struct Known {
     pub name: String,
     /// A description for shells that show one.
-    pub says: String,
+    pub description: String,
 }
 
 /// The packages of the cluster that the partial command line selects.
@@ -49,7 +49,7 @@ pub fn keep(global: &Global, catalogs: &[LoadedCatalog]) {
     let Some(path) = cache_file(global) else { return };
     let summaries = catalogs.iter().flat_map(|catalog| catalog.catalog.summaries());
     let mut names: Vec<Known> = summaries
-        .map(|summary| Known { name: summary.name.clone(), says: printable(&summary.display_name) })
+        .map(|summary| Known { name: summary.name.clone(), description: printable(&summary.display_name) })
         .filter(|known| is_plain(&known.name))
         .collect();
     names.sort_by(|a, b| a.name.cmp(&b.name));
@@ -131,12 +131,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("deep/names.json");
         assert_eq!(read(&path), []);
-        let names = [Known { name: "etcd".into(), says: "etcd".into() }];
+        let names = [Known { name: "etcd".into(), description: "etcd".into() }];
         write(&path, &names).unwrap();
         assert_eq!(read(&path), names);
         std::fs::write(&path, "[{").unwrap();
         assert_eq!(read(&path), []);
-        std::fs::write(&path, r#"[{"name":"$(rm -rf x)","says":""},{"name":"a-b.c_1","says":""}]"#).unwrap();
+        std::fs::write(
+            &path,
+            r#"[{"name":"$(rm -rf x)","description":""},{"name":"a-b.c_1","description":""}]"#,
+        )
+        .unwrap();
         assert_eq!(read(&path).len(), 1);
     }
 }

@@ -12,7 +12,7 @@ use olm_engine::{
     offline::{AssumedCluster, Draft, step},
 };
 use olm_ops::UninstallOptions;
-use olm_plan::{Finding, FindingCode, Plan, Severity, wanted_along};
+use olm_plan::{Finding, FindingCode, Plan, Severity, dependency_installs};
 use olm_resolver::Resolved;
 
 use crate::{
@@ -222,12 +222,12 @@ impl Offline {
             None => None,
         };
         let mut along = Vec::new();
-        for wanted in wanted_along(resolved) {
-            let chosen = &wanted.resolved.chosen;
+        for install in dependency_installs(resolved) {
+            let chosen = &install.resolved.chosen;
             let package = self.package(&chosen.package)?;
             let entry = package.bundles.get(&chosen.name).ok_or_else(|| gone(&chosen.name, &self.source))?;
             let bundle = self.bundle(entry).await?;
-            along.push((wanted, bundle));
+            along.push((install, bundle));
         }
         let mut plan = self.assumed.plan(&Draft {
             subscription,

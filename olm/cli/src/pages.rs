@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_what_why_and_what_to_do() {
+    fn a_page_has_summary_cause_and_fix() {
         for page in all().into_iter().filter(|page| page.kind == Kind::Reason) {
             let mut at = 0;
             for part in [&format!("# {}\n", page.code), "## Cause\n", "## Example\n", "## What to do\n"] {

@@ -339,8 +339,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_that_begins_anew_is_given_no_page_of_the_old_one_and_what_failed_is_told_and_asked_again()
-    {
+    async fn a_restarted_list_gets_no_page_of_the_old_one_and_failures_are_reported_and_retried() {
         // when the second page, requested ahead, has expired
         let (client, asked) = server(&[2]);
         let api = Api::<ConfigMap>::all(client);

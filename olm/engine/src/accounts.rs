@@ -8,7 +8,7 @@ use http::HeaderValue;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client, ResourceExt};
 use olm_api::OperatorGroup;
-use olm_plan::Who;
+use olm_plan::Identity;
 use serde::Deserialize as _;
 
 use crate::resources::short;
@@ -44,16 +44,16 @@ impl AccountError {
 pub async fn installer(
     groups: &[serde_json::Value],
     client: &Client,
-) -> Result<Option<(Who, Client)>, AccountError> {
+) -> Result<Option<(Identity, Client)>, AccountError> {
     let group = groups.first().and_then(|group| OperatorGroup::deserialize(group).ok());
     let Some(user) = account(group.as_ref(), client).await? else { return Ok(None) };
     Ok(named(groups).map(|who| (who, acting_as(client.clone(), user))))
 }
 
 /// The ServiceAccount that the first of these OperatorGroups names.
-pub fn named(groups: &[serde_json::Value]) -> Option<Who> {
+pub fn named(groups: &[serde_json::Value]) -> Option<Identity> {
     let text = |pointer: &str| groups.first()?.pointer(pointer)?.as_str().map(str::to_owned);
-    Some(Who::ServiceAccount {
+    Some(Identity::ServiceAccount {
         namespace: text("/metadata/namespace")?,
         name: text("/spec/serviceAccountName")?,
     })

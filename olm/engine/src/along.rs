@@ -6,7 +6,7 @@ use futures::future::try_join_all;
 use kube::ResourceExt;
 use olm_api::{InstallPlan, OperatorGroup, OperatorGroupSpec, Subscription, names, subscription::Approval};
 use olm_bundle::Bundle;
-use olm_plan::{Along, AlongRef, FindingCode, Wanted, along_subscription, wanted_along};
+use olm_plan::{Along, AlongRef, DependencyInstall, FindingCode, along_subscription, dependency_installs};
 use olm_resolver::Resolved;
 
 use crate::{
@@ -28,14 +28,14 @@ pub(super) async fn build_change(
     resolved: Resolved,
 ) -> Result<Change, Refusal> {
     let namespace = request::namespace(subscription);
-    let wanted = wanted_along(&resolved);
+    let installs = dependency_installs(&resolved);
     let root = load(catalogs, &resolved).await?;
-    let others = try_join_all(wanted.iter().map(|wanted| load(catalogs, &wanted.resolved))).await?;
+    let others = try_join_all(installs.iter().map(|install| load(catalogs, &install.resolved))).await?;
     let bundles: Vec<&Bundle> = std::iter::once(&root).chain(&others).map(|loaded| &loaded.bundle).collect();
     let targets = targets::common(&namespace, &bundles, &snapshot.groups);
     let destination = Destination { targets: &targets, groups: &snapshot.groups, namespace_planned: false };
     let mut change = build::build(resources, subscription, snapshot, root, &destination, resolved).await?;
-    if wanted.is_empty() {
+    if installs.is_empty() {
         return Ok(change);
     }
     let approval = subscription.spec.install_plan_approval;
@@ -45,7 +45,7 @@ pub(super) async fn build_change(
         snapshot.groups.clone()
     };
     let destination = Destination { targets: &targets, groups: &groups, namespace_planned: true };
-    let pairs = wanted.iter().zip(others);
+    let pairs = installs.iter().zip(others);
     let plans: Vec<_> = pairs
         .map(|pair| build_along(resources, snapshot, pair, &destination, &namespace, approval))
         .collect();
@@ -78,27 +78,27 @@ pub(super) async fn build_resumed_change(
 async fn build_along(
     resources: &Resources,
     snapshot: &Snapshot,
-    (wanted, loaded): (&Wanted, Loaded<'_>),
+    (install, loaded): (&DependencyInstall, Loaded<'_>),
     destination: &Destination<'_>,
     namespace: &str,
     approval: Approval,
 ) -> Result<Along, Refusal> {
     let entry = AlongRef {
-        subscription: wanted.subscription.clone(),
-        bundle: wanted.resolved.chosen.clone(),
-        required_by: wanted.required_by.clone(),
-        after: wanted.after.clone(),
+        subscription: install.subscription.clone(),
+        bundle: install.resolved.chosen.clone(),
+        required_by: install.required_by.clone(),
+        after: install.after.clone(),
         digest: String::new(),
     };
     let subscription: Subscription = serde_json::from_value(along_subscription(&entry, namespace, approval))
         .map_err(|error| Refusal::Internal {
             text: format!("invalid Subscription of a dependency: {error}"),
         })?;
-    let resolved = wanted.resolved.clone();
+    let resolved = install.resolved.clone();
     let mut change = build::build(resources, &subscription, snapshot, loaded, destination, resolved).await?;
     // The first plan makes the namespace, so the check for it does not apply.
     change.plan.findings.retain(|f| f.code != FindingCode::NamespaceMissing);
-    Ok(Along::new(wanted, change.plan))
+    Ok(Along::new(install, change.plan))
 }
 
 /// The OperatorGroup as the first plan makes it.

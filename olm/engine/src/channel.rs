@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_installed_bundle_tells_where_it_came_from() {
+    fn the_installed_bundle_determines_its_channel() {
         // the Subscription was changed already
         let live = [following(Some("fast"))];
         assert_eq!(found(Some("fast"), &live, Some("p.v1"), "fast").as_deref(), Some("stable"));

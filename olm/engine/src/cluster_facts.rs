@@ -23,8 +23,8 @@ use kube::{
     core::GroupVersionKind,
 };
 use olm_plan::{
-    Access, ClusterFacts, CustomObjects, Fact, FactsNeeded, KindNeeded, Live, PlanInput, Principal, RoleName,
-    Rule, Who, kinds_needed, namespaces_to_review, roles_needed, services_needed,
+    Access, ClusterFacts, CustomObjects, Fact, FactsNeeded, Identity, KindNeeded, Live, PlanInput, Principal,
+    RoleName, Rule, kinds_needed, namespaces_to_review, roles_needed, services_needed,
 };
 use olm_resolver::Gvk;
 use serde::{Serialize, de::DeserializeOwned};
@@ -113,7 +113,8 @@ async fn rights(
     caller: Caller,
     input: &PlanInput<'_>,
 ) -> (Fact<Principal>, Fact<Principal>) {
-    let manager = Who::ServiceAccount { namespace: manager_namespace().to_owned(), name: MANAGER.to_owned() };
+    let manager =
+        Identity::ServiceAccount { namespace: manager_namespace().to_owned(), name: MANAGER.to_owned() };
     match caller {
         Caller::Installer => {
             let (who, client) = match accounts::installer(input.operator_groups, client).await {
@@ -142,7 +143,7 @@ async fn rights(
                 (None, Ok(None)) => Fact::NotRead,
                 (None, Err(error)) => unknown("get", &format!("ClusterRole {MANAGER}"), &error),
             };
-            let user = known(own, |access| Principal { who: Who::You, access, exact: true });
+            let user = known(own, |access| Principal { who: Identity::Caller, access, exact: true });
             (installer, user)
         }
     }

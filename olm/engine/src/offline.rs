@@ -10,8 +10,8 @@ use olm_api::{OperatorGroup, Subscription, subscription::DeletionPolicy};
 use olm_bundle::{Bundle, RenderError, Rendered};
 use olm_catalog::BundleEntry;
 use olm_plan::{
-    Along, CatalogRisk, ClusterFacts, Fact, FactsNeeded, FindingCode, Live, Operand, Plan, PlanInput,
-    UninstallInput, Wanted, bundle_of, kinds_needed, make_plan, make_uninstall_plan,
+    Along, CatalogRisk, ClusterFacts, DependencyInstall, Fact, FactsNeeded, FindingCode, Live, Operand, Plan,
+    PlanInput, UninstallInput, bundle_of, kinds_needed, make_plan, make_uninstall_plan,
 };
 use olm_resolver::{
     Action, CatalogRef, ChosenBundle, Facts, Gvk, Installed, InstalledRef, Request, Resolved, Version,
@@ -42,7 +42,7 @@ pub struct Draft<'a> {
     /// The installed bundle.
     pub previous: Option<&'a Bundle>,
     /// Operators that are installed along with it, and their bundles.
-    pub along: &'a [(Wanted, Bundle)],
+    pub along: &'a [(DependencyInstall, Bundle)],
 }
 
 impl AssumedCluster {
@@ -103,15 +103,15 @@ impl AssumedCluster {
         let around = |kind: &str| matches!(kind, "Namespace" | "OperatorGroup");
         there.extend(made.filter(|(_, r, _)| around(&r.kind)).map(|(_, r, manifest)| (r, manifest)));
         let approval = draft.subscription.spec.install_plan_approval;
-        let one = |(wanted, bundle): &(Wanted, Bundle)| {
-            let resolved = &wanted.resolved;
+        let one = |(install, bundle): &(DependencyInstall, Bundle)| {
+            let resolved = &install.resolved;
             let mut subscription = draft.subscription.clone();
-            subscription.metadata.name = Some(wanted.subscription.clone());
+            subscription.metadata.name = Some(install.subscription.clone());
             subscription.spec.name.clone_from(&resolved.chosen.package);
             subscription.spec.config = None;
             let draft =
                 Draft { subscription: &subscription, resolved, bundle, previous: None, along: &[], ..*draft };
-            Along::new(wanted, self.plan_over(&draft, &there))
+            Along::new(install, self.plan_over(&draft, &there))
         };
         plan.with_along(draft.along.iter().map(one).collect(), approval, &BTreeSet::new())
     }

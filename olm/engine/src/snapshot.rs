@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_of_an_installed_version_is_what_all_of_it_would_say() {
+    fn partial_facts_of_an_installed_version_match_the_whole() {
         let csv: ClusterServiceVersion = serde_json::from_value(json!({
             "metadata": {
                 "name": "a.v1.2.3", "namespace": "ns", "labels": { "operators.coreos.com/a.ns": "" },

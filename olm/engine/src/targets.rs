@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_along_has_a_say() {
+    fn dependencies_constrain_the_targets() {
         let (both, all) = (bundle(&["OwnNamespace", "AllNamespaces"]), bundle(&["AllNamespaces"]));
         assert_eq!(common::<OperatorGroup>("db", &[&both, &all], &[]).namespaces, [""]);
     }
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_group_that_selects_no_namespace_is_not_taken_for_one_that_means_all() {
-        let selector = json!({ "matchLabels": { "nobody": "has this" } });
+        let selector = json!({ "matchLabels": { "unknown": "label" } });
         let spec: OperatorGroupSpec = serde_json::from_value(json!({ "selector": selector })).unwrap();
         let group = OperatorGroup::new("picky", spec);
         let bundle = bundle(&["AllNamespaces", "MultiNamespace"]);

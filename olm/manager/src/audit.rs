@@ -11,7 +11,7 @@ const TARGET: &str = "olm::audit";
 
 /// The Subscription's controller made a plan on behalf of the Subscription's author.
 pub(crate) fn planned(plan: &InstallPlan, author: Option<&Authority>, waits_for: Option<&str>) {
-    let About { namespace, plan, versions, digest } = about(plan);
+    let PlanFields { namespace, plan, versions, digest } = plan_fields(plan);
     let (user, groups) = who(author);
     tracing::info!(target: TARGET, action = "plan", namespace, plan, versions, digest, user, groups, waits_for);
 }
@@ -21,35 +21,35 @@ pub(crate) fn planned(plan: &InstallPlan, author: Option<&Authority>, waits_for:
 pub(crate) async fn begins(plan: &InstallPlan, authority: Option<&Authority>, ctx: &Ctx) {
     let program = program(plan, ctx).await;
     let approved_by = plan.annotations().get(names::ANNOTATION_APPROVED_BY);
-    let About { namespace, plan, versions, digest } = about(plan);
+    let PlanFields { namespace, plan, versions, digest } = plan_fields(plan);
     let (user, groups) = who(authority);
     tracing::info!(target: TARGET, action = "apply", namespace, plan, versions, digest, approved_by, program, user, groups);
 }
 
 /// An object of a plan was written, or found to be up to date.
 pub(crate) fn applied(plan: &InstallPlan, steps: &[Step]) {
-    let About { namespace, plan, versions, digest } = about(plan);
+    let PlanFields { namespace, plan, versions, digest } = plan_fields(plan);
     for Step { resource, status, .. } in steps {
         let (kind, name) = (&resource.kind, &resource.name);
         tracing::info!(target: TARGET, action = "object", namespace, plan, versions, digest, kind, name, result = %status);
     }
 }
 
-pub(crate) fn taken_back(plan: &InstallPlan, why: &str) {
+pub(crate) fn approval_withdrawn(plan: &InstallPlan, why: &str) {
     let approved_by = plan.annotations().get(names::ANNOTATION_APPROVED_BY);
-    let About { namespace, plan, versions, digest } = about(plan);
+    let PlanFields { namespace, plan, versions, digest } = plan_fields(plan);
     tracing::info!(target: TARGET, action = "take-back", namespace, plan, versions, digest, approved_by, why);
 }
 
-struct About {
+struct PlanFields {
     namespace: String,
     plan: String,
     versions: String,
     digest: String,
 }
 
-fn about(plan: &InstallPlan) -> About {
-    About {
+fn plan_fields(plan: &InstallPlan) -> PlanFields {
+    PlanFields {
         namespace: plan.namespace().unwrap_or_default(),
         plan: plan.name_any(),
         versions: plan.spec.cluster_service_version_names.join(" "),

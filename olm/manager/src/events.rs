@@ -6,15 +6,15 @@ pub(crate) struct Reason {
     pub(crate) kind: &'static str,
     pub(crate) reason: &'static str,
     pub(crate) warning: bool,
-    pub(crate) says: &'static str,
+    pub(crate) meaning: &'static str,
 }
 
-const fn normal(kind: &'static str, reason: &'static str, says: &'static str) -> Reason {
-    Reason { kind, reason, warning: false, says }
+const fn normal(kind: &'static str, reason: &'static str, meaning: &'static str) -> Reason {
+    Reason { kind, reason, warning: false, meaning }
 }
 
-const fn warning(kind: &'static str, reason: &'static str, says: &'static str) -> Reason {
-    Reason { kind, reason, warning: true, says }
+const fn warning(kind: &'static str, reason: &'static str, meaning: &'static str) -> Reason {
+    Reason { kind, reason, warning: true, meaning }
 }
 
 /// All reasons. Where the names are upstream's, so is the meaning.
@@ -227,7 +227,7 @@ mod tests {
     fn the_documentation_has_every_reason() {
         let rows = REASONS.iter().map(|r| {
             let type_ = if r.warning { "Warning" } else { "Normal" };
-            format!("| {} | `{}` | {type_} | {} |\n", r.kind, r.reason, r.says)
+            format!("| {} | `{}` | {type_} | {} |\n", r.kind, r.reason, r.meaning)
         });
         let table = format!(
             "| object | reason | type | meaning |\n| --- | --- | --- | --- |\n{}",

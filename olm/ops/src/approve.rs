@@ -458,7 +458,7 @@ mod tests {
         let snoozed = upgraded(subscription(spec, "UpgradeAvailable")).await;
         assert_eq!(snoozed["result"], "held");
         assert_eq!(snoozed["reason"], "snoozed until a version newer than a.v2.0.0 is available");
-        // given a failed version that says no more, the newest one, then with a resolution that failed since
+        // given a failed version without a message, the newest one, then with a resolution that failed since
         let mut failed = csv.clone();
         failed["status"]["phase"] = json!("Failed");
         let newest = subscription(json!({}), "AtLatestKnown");

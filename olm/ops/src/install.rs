@@ -140,7 +140,7 @@ pub async fn preview_install(
     catalogs: &[LoadedCatalog],
     request: &InstallRequest,
 ) -> Result<Plan, Error> {
-    let subscription = wanted(client, catalogs, request).await?;
+    let subscription = requested_subscription(client, catalogs, request).await?;
     olm_engine::preview(client, catalogs, &subscription).await.map_err(Into::into)
 }
 
@@ -154,7 +154,7 @@ pub async fn install(
     catalogs: &[LoadedCatalog],
     request: &InstallRequest,
 ) -> Result<InstallResult, Error> {
-    let subscription = wanted(client, catalogs, request).await?;
+    let subscription = requested_subscription(client, catalogs, request).await?;
     let plan = olm_engine::preview(client, catalogs, &subscription).await?;
     if let Some(finding) = plan.findings.iter().find(|f| f.severity == Severity::Block) {
         return Err(Error::Refused {
@@ -182,7 +182,7 @@ pub async fn install(
 /// # Errors
 /// [`Error::NotFound`] with the nearest names; [`Error::Refused`] when the package has a Subscription of
 /// another name; [`Error::Forbidden`].
-pub async fn wanted(
+pub async fn requested_subscription(
     client: &Client,
     catalogs: &[LoadedCatalog],
     request: &InstallRequest,

@@ -190,7 +190,7 @@ mod tests {
     use super::state;
 
     #[test]
-    fn the_state_is_what_the_object_says_of_itself() {
+    fn the_state_comes_from_the_object_status() {
         assert_eq!(state(&json!({ "status": { "phase": "Running" } })), "Running");
         let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
         assert_eq!(state(&ready), "Ready");

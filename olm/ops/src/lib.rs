@@ -33,7 +33,7 @@ pub use approve::{Approved, PLAN_CHANGED, Upgraded, approve, preview_upgrade, up
 pub use blockers::{Blocker, requirement_fix};
 pub use choose::suggested_namespace;
 pub use error::{Error, Kind};
-pub use install::{InstallRequest, InstallResult, install, preview_install, wanted};
+pub use install::{InstallRequest, InstallResult, install, preview_install, requested_subscription};
 pub use instances::{Instance, list_instances, list_instances_of};
 pub use list::{Installed, find_installed, list_installed};
 pub use other_olm::{OTHER_OLM_SELECTOR, OtherOlm, find_other_olm};

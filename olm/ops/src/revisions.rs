@@ -184,7 +184,8 @@ pub async fn rollback(
     to: Option<&str>,
     reviewed: Option<&str>,
 ) -> Result<RolledBack, Error> {
-    let Way { subscription, wanted, back } = way(client, catalogs, namespace, target, to).await?;
+    let RollbackChange { subscription, wanted, back } =
+        rollback_change(client, catalogs, namespace, target, to).await?;
     if let Some(reviewed) = reviewed.filter(|reviewed| !same_digest(reviewed, &back.plan.digest)) {
         let how = format!("reviewed {reviewed}, now {}", back.plan.digest);
         return Err(changed(&format!("to roll back to {}", back.csv), &how));
@@ -226,23 +227,23 @@ pub async fn preview_rollback(
     target: &str,
     to: Option<&str>,
 ) -> Result<RolledBack, Error> {
-    way(client, catalogs, namespace, target, to).await.map(|way| way.back)
+    rollback_change(client, catalogs, namespace, target, to).await.map(|rollback_change| rollback_change.back)
 }
 
 /// A rollback: the live Subscription, and the changed one.
-struct Way {
+struct RollbackChange {
     subscription: Subscription,
     wanted: Subscription,
     back: RolledBack,
 }
 
-async fn way(
+async fn rollback_change(
     client: &Client,
     catalogs: &[LoadedCatalog],
     namespace: Option<&str>,
     target: &str,
     to: Option<&str>,
-) -> Result<Way, Error> {
+) -> Result<RollbackChange, Error> {
     let world = World::read(client, namespace).await?;
     let view = world.find(target)?;
     let installed = world.describe(&view);
@@ -267,7 +268,7 @@ async fn way(
                 package.name
             )),
         })?;
-    let wanted = gone_back(&subscription, &version, &name);
+    let wanted = with_rollback(&subscription, &version, &name);
     let plan = olm_engine::preview(client, catalogs, &wanted).await?;
     if plan.bundle != name && plan.action != PlanAction::None {
         return Err(Error::Refused {
@@ -289,11 +290,11 @@ async fn way(
         changed,
         plan,
     };
-    Ok(Way { subscription, wanted, back })
+    Ok(RollbackChange { subscription, wanted, back })
 }
 
 /// The Subscription with the fields of a rollback.
-fn gone_back(subscription: &Subscription, version: &Version, csv: &str) -> Subscription {
+fn with_rollback(subscription: &Subscription, version: &Version, csv: &str) -> Subscription {
     let mut wanted = subscription.clone();
     // Build metadata does not count, and is not allowed in a range.
     let bare = Version { build: Default::default(), ..version.clone() };

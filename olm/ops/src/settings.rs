@@ -47,7 +47,7 @@ pub enum SettingChange {
 }
 
 /// The patch of a change, and its message.
-struct Wanted {
+struct SettingPatch {
     /// A merge patch; `None` when the Subscription has the setting already.
     patch: Option<Value>,
     text: String,
@@ -71,7 +71,8 @@ pub async fn set(
     loop {
         attempt += 1;
         let (subscription, installed) = read_subscription(client, namespace, target).await?;
-        let Wanted { patch, text } = wanted(change, &subscription, &installed, newest.as_deref())?;
+        let SettingPatch { patch, text } =
+            setting_patch(change, &subscription, &installed, newest.as_deref())?;
         let changed = patch.is_some();
         if let Some(patch) = patch {
             match write(client, &subscription, "change", patch).await {
@@ -112,7 +113,7 @@ pub async fn preview_set(
 ) -> Result<SettingPreview, Error> {
     let newest = newest(client, catalogs, namespace, target, change).await?;
     let (subscription, installed) = read_subscription(client, namespace, target).await?;
-    let Wanted { patch, text } = wanted(change, &subscription, &installed, newest.as_deref())?;
+    let SettingPatch { patch, text } = setting_patch(change, &subscription, &installed, newest.as_deref())?;
     let changed = patch.is_some();
     let after = match &patch {
         Some(patch) => patched(&subscription, patch)?,
@@ -144,12 +145,12 @@ fn patched(subscription: &Subscription, patch: &Value) -> Result<Subscription, E
 }
 
 /// The patch of a change to a Subscription, and its message. Pure.
-fn wanted(
+fn setting_patch(
     change: &SettingChange,
     subscription: &Subscription,
     installed: &Installed,
     newest: Option<&str>,
-) -> Result<Wanted, Error> {
+) -> Result<SettingPatch, Error> {
     match change {
         SettingChange::Skip(versions) => skip(subscription, installed, versions, true),
         SettingChange::Unskip(versions) => skip(subscription, installed, versions, false),
@@ -166,7 +167,7 @@ fn skip(
     installed: &Installed,
     versions: &[String],
     skipped: bool,
-) -> Result<Wanted, Error> {
+) -> Result<SettingPatch, Error> {
     let offered = || installed.next.clone().ok_or_else(|| nothing_offered(installed));
     let versions = if versions.is_empty() { vec![offered()?] } else { versions.to_vec() };
     let before = &subscription.spec.skip_versions;
@@ -184,10 +185,10 @@ fn skip(
         false => format!("{} no longer skips {list}", installed.package),
     };
     let patch = (after != *before).then(|| json!({ "spec": { "skipVersions": after } }));
-    Ok(Wanted { patch, text })
+    Ok(SettingPatch { patch, text })
 }
 
-fn pause(subscription: &Subscription, installed: &Installed, paused: bool) -> Wanted {
+fn pause(subscription: &Subscription, installed: &Installed, paused: bool) -> SettingPatch {
     let pin = subscription.spec.version.as_deref().filter(|_| !paused);
     let text = match (paused, pin) {
         (true, _) => {
@@ -207,10 +208,10 @@ fn pause(subscription: &Subscription, installed: &Installed, paused: bool) -> Wa
             "spec": { "paused": if paused { json!(true) } else { Value::Null } },
         })
     });
-    Wanted { patch, text }
+    SettingPatch { patch, text }
 }
 
-fn unpin(subscription: &Subscription, installed: &Installed) -> Wanted {
+fn unpin(subscription: &Subscription, installed: &Installed) -> SettingPatch {
     let spec = &subscription.spec;
     let is_pinned = spec.version.is_some() || spec.upgrade_constraint_policy.is_some();
     let patch = is_pinned.then(|| json!({ "spec": { "version": null, "upgradeConstraintPolicy": null } }));
@@ -218,11 +219,11 @@ fn unpin(subscription: &Subscription, installed: &Installed) -> Wanted {
         true => format!(" after `olm resume {}`", installed.arguments()),
         false => String::new(),
     };
-    Wanted { patch, text: format!("{} follows its channel{but}", installed.package) }
+    SettingPatch { patch, text: format!("{} follows its channel{but}", installed.package) }
 }
 
 /// Without a `newest`, upgrades are shown again.
-fn snooze(subscription: &Subscription, installed: &Installed, newest: Option<&str>) -> Wanted {
+fn snooze(subscription: &Subscription, installed: &Installed, newest: Option<&str>) -> SettingPatch {
     let before = subscription.spec.snooze.as_ref().map(|snooze| snooze.newest.as_str());
     let text = match newest {
         Some(newest) => {
@@ -233,15 +234,15 @@ fn snooze(subscription: &Subscription, installed: &Installed, newest: Option<&st
         }
         None => format!("upgrades of {} are shown again", installed.package),
     };
-    let wanted = newest.map(|newest| json!({ "newest": newest }));
-    let patch = (before != newest).then(|| json!({ "spec": { "snooze": wanted } }));
-    Wanted { patch, text }
+    let snooze = newest.map(|newest| json!({ "newest": newest }));
+    let patch = (before != newest).then(|| json!({ "spec": { "snooze": snooze } }));
+    SettingPatch { patch, text }
 }
 
-fn follow(subscription: &Subscription, installed: &Installed, channel: &str) -> Wanted {
+fn follow(subscription: &Subscription, installed: &Installed, channel: &str) -> SettingPatch {
     let patch = (subscription.spec.channel.as_deref() != Some(channel))
         .then(|| json!({ "spec": { "channel": channel } }));
-    Wanted { patch, text: format!("{} follows channel {channel}", installed.package) }
+    SettingPatch { patch, text: format!("{} follows channel {channel}", installed.package) }
 }
 
 /// The newest reachable bundle, for a change that records it.

@@ -104,7 +104,7 @@ impl View {
         }
         if let Some(plan) = &self.plan
             && !plan.spec.approved
-            && (!subscription.spec.paused || takes_back(subscription, plan))
+            && (!subscription.spec.paused || is_pending_rollback(subscription, plan))
         {
             let needed = plan.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
             let needed = needed.map(|needed| format!("; {needed}")).unwrap_or_default();
@@ -177,7 +177,7 @@ pub(super) fn plan_summary(plan: &InstallPlan) -> String {
 }
 
 /// Whether a plan is the rollback that a paused operator waits for.
-fn takes_back(subscription: &Subscription, plan: &InstallPlan) -> bool {
+fn is_pending_rollback(subscription: &Subscription, plan: &InstallPlan) -> bool {
     plan.spec.cluster_service_version_names.iter().any(|csv| rolls_back_to(subscription, csv))
 }
 

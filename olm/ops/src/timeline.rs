@@ -164,7 +164,7 @@ impl Workload {
             let object = format!("Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
             let failure = PodFailure::of(pod).map(|failure| failure.detail());
             let failed = failure.is_some();
-            failure.or_else(|| pod_trouble(pod)).map(|why| NotReady { object, why, failed })
+            failure.or_else(|| pod_problem(pod)).map(|why| NotReady { object, why, failed })
         };
         self.pods.iter().filter_map(not_ready).min_by_key(|pod| !pod.failed)
     }
@@ -212,7 +212,7 @@ impl Workload {
 }
 
 /// Why a pod is not ready: from its containers, else from the pod.
-fn pod_trouble(pod: &Pod) -> Option<String> {
+fn pod_problem(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let conditions = status.conditions.as_deref().unwrap_or_default();
     if conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True") {
@@ -311,7 +311,7 @@ fn steps(view: &View, last: Option<&olm_api::InstallPlan>, workload: &Workload) 
             steps.iter().filter(|s| matches!(s.status, StepStatus::Created | StepStatus::Present)).count();
         (done, steps.len())
     };
-    let trouble = olm_api::condition::find(&plan_status.conditions, names::CONDITION_INSTALLED)
+    let problem = olm_api::condition::find(&plan_status.conditions, names::CONDITION_INSTALLED)
         .filter(|c| !c.is_true())
         .and_then(|c| c.message.clone());
     let completed = olm_api::condition::find(&plan_status.conditions, names::CONDITION_INSTALLED)
@@ -328,7 +328,7 @@ fn steps(view: &View, last: Option<&olm_api::InstallPlan>, workload: &Workload) 
             step(id, title, StepState::Done, at, text)
         } else if !applying {
             step(id, title, StepState::Pending, None, String::new())
-        } else if let Some(message) = trouble.clone().filter(|_| crd || arrived.is_some()) {
+        } else if let Some(message) = problem.clone().filter(|_| crd || arrived.is_some()) {
             step(id, title, StepState::Failed, None, message)
         } else {
             step(id, title, StepState::Running, None, text)
@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_says_what_it_waits_for() {
+    fn a_pod_reports_what_it_waits_for() {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": { "name": "p" },
             "status": {
@@ -403,7 +403,7 @@ mod tests {
             }
         }))
         .unwrap();
-        assert_eq!(pod_trouble(&pod).unwrap(), "container main ErrImagePull: not in the table");
+        assert_eq!(pod_problem(&pod).unwrap(), "container main ErrImagePull: not in the table");
     }
 
     #[test]

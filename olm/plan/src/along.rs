@@ -27,7 +27,7 @@ const TELLING: usize = 10;
 
 /// An operator to install along, before it has a plan.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct DependencyInstall {
     pub subscription: String,
     /// Subscriptions of the namespace that require it.
     pub required_by: Vec<String>,
@@ -38,12 +38,12 @@ pub struct Wanted {
 }
 
 impl Along {
-    pub fn new(wanted: &Wanted, plan: Plan) -> Self {
+    pub fn new(install: &DependencyInstall, plan: Plan) -> Self {
         let entry = AlongRef {
-            subscription: wanted.subscription.clone(),
-            bundle: wanted.resolved.chosen.clone(),
-            required_by: wanted.required_by.clone(),
-            after: wanted.after.clone(),
+            subscription: install.subscription.clone(),
+            bundle: install.resolved.chosen.clone(),
+            required_by: install.required_by.clone(),
+            after: install.after.clone(),
             digest: plan.digest.clone(),
         };
         Self { entry, plan }
@@ -53,7 +53,7 @@ impl Along {
 /// The operators that a choice brings along, in the order of their dependencies.
 /// Bundles may need each other; then neither can run before the other, and the wait that would close the
 /// cycle is omitted.
-pub fn wanted(resolved: &Resolved) -> Vec<Wanted> {
+pub fn dependency_installs(resolved: &Resolved) -> Vec<DependencyInstall> {
     let namespace = resolved.subscription.split('/').next().unwrap_or_default();
     let (_, requester) = resolved.subscription.split_once('/').unwrap_or(("", &resolved.subscription));
     let mut bundles: BTreeMap<&str, &ChosenBundle> = BTreeMap::new();
@@ -74,7 +74,7 @@ pub fn wanted(resolved: &Resolved) -> Vec<Wanted> {
         let chosen = *bundles.get(bundle)?;
         let by = needed_by.get(bundle).into_iter().flatten().filter(|by| *by != bundle).map(|by| name_of(by));
         let after = waits.get(bundle).into_iter().flatten().map(|other| name_of(other));
-        Some(Wanted {
+        Some(DependencyInstall {
             subscription: subscription_name(chosen),
             required_by: by.collect(),
             after: after.collect(),

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::facts::Who;
+use crate::facts::Identity;
 use crate::finding::{Finding, FindingCode, MOST_NAMED};
 use crate::json::{plural, some_of};
 use crate::object::{ObjectRef, RBAC};
@@ -365,7 +365,7 @@ impl Missing {
     }
 
     /// Description for users.
-    pub fn describe(&self, who: &Who) -> String {
+    pub fn describe(&self, who: &Identity) -> String {
         let rules: Vec<String> = self.rules.iter().map(ToString::to_string).collect();
         let place = self
             .namespace
@@ -373,14 +373,14 @@ impl Missing {
             .map_or_else(|| "cluster-wide".to_owned(), |namespace| format!("in namespace {namespace}"));
         format!(
             "{who} {} not hold these permissions {place}: {} (required for: {})",
-            if *who == Who::You { "do" } else { "does" },
+            if *who == Identity::Caller { "do" } else { "does" },
             some_of(&rules, MOST_NAMED),
             some_of(&self.needed_for, MOST_NAMED)
         )
     }
 
     /// The finding that the plan needs an approver with these rights; `approve` is the command.
-    pub(crate) fn finding(&self, who: &Who, approve: &str) -> Finding {
+    pub(crate) fn finding(&self, who: &Identity, approve: &str) -> Finding {
         let text =
             format!("{}; the plan requires approval by a user with these permissions", self.describe(who));
         Finding::new(FindingCode::ApproverLacksRights, who, text).fix(approve)

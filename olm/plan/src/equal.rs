@@ -31,7 +31,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_says_what_the_operator_says(a in values(), b in values()) {
+        fn it_matches_the_operator(a in values(), b in values()) {
             prop_assert_eq!(equal(&a, &b), a == b);
             prop_assert!(equal(&a, &reversed(&a)));
         }

@@ -98,7 +98,7 @@ impl ClusterFacts {
 /// A user or account, and its rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    pub who: Who,
+    pub who: Identity,
     pub access: Access,
     /// Whether the rights come from the API server's own answer. Rights derived from a role omit those of
     /// other bindings, so missing ones are reported without blocking.
@@ -106,9 +106,9 @@ pub struct Principal {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum Identity {
     /// The caller.
-    You,
+    Caller,
     /// A user, by the name in the API server.
     User(String),
     ServiceAccount {
@@ -117,7 +117,7 @@ pub enum Who {
     },
 }
 
-impl Who {
+impl Identity {
     /// By the name in the API server: those of ServiceAccounts begin with `system:serviceaccount:`.
     pub fn named(user: &str) -> Self {
         match user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
@@ -129,10 +129,10 @@ impl Who {
     }
 }
 
-impl std::fmt::Display for Who {
+impl std::fmt::Display for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::You => f.write_str("you"),
+            Self::Caller => f.write_str("you"),
             Self::User(name) => write!(f, "user {name}"),
             Self::ServiceAccount { namespace, name } => write!(f, "ServiceAccount {namespace}/{name}"),
         }

@@ -32,11 +32,13 @@ mod signatures;
 mod uninstall;
 mod universe;
 
-pub use along::{Wanted, subscription as along_subscription, subscription_name, wanted as wanted_along};
+pub use along::{
+    DependencyInstall, dependency_installs, subscription as along_subscription, subscription_name,
+};
 pub use demands::{AccessRequest, Answers, Demands, Grant, Missing, Verdict};
 pub use desired::{OPERATOR_GROUP_NAME, claim, operator_group_of};
 pub use digest::{Parts, what_changed};
-pub use facts::{ClusterFacts, CustomObjects, Fact, Principal, RoleName, Who};
+pub use facts::{ClusterFacts, CustomObjects, Fact, Identity, Principal, RoleName};
 pub use finding::{FINDING_CODES, Finding, FindingCode, Severity};
 pub use images::PlanImage;
 pub use input::{Live, PlanInput};

@@ -88,10 +88,10 @@ pub struct Plan {
     /// The digests of its parts. Not part of the JSON: [`Plan::digest`] covers them.
     #[serde(skip)]
     pub(crate) parts: Parts,
-    /// The digest of what is applied. Not part of the JSON: it says less than [`Plan::digest`].
+    /// The digest of what is applied. Not part of the JSON: it covers less than [`Plan::digest`].
     #[serde(skip)]
     pub(crate) content: String,
-    /// What applying it demands of the authority in whose name it is applied. Not part of the JSON: the findings tell what is lacking.
+    /// The rights that its authority needs to apply it. Not part of the JSON: the findings list the missing ones.
     #[serde(skip)]
     pub demands: Demands,
     /// Names of the InstallPolicies whose authors lend their rights to it. Not part of the JSON: it holds for those who make the plan.

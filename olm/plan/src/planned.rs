@@ -42,7 +42,7 @@ pub struct PlannedObject {
 }
 
 impl PlannedObject {
-    /// An object without differences or remarks.
+    /// An object without differences or findings.
     pub(crate) fn new(reference: &ObjectRef, op: Op, phase: Option<Phase>) -> Self {
         let gvk = match reference.group() {
             "" => format!("{}.{}", reference.kind, reference.version()),

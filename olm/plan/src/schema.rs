@@ -23,7 +23,7 @@ pub(crate) fn word(_: &mut SchemaGenerator) -> Schema {
 /// Group, version and kind of an object.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
-#[expect(dead_code, reason = "says what `olm_resolver::Gvk` looks like, which knows nothing of schemas")]
+#[expect(dead_code, reason = "mirrors `olm_resolver::Gvk`, which has no schema")]
 pub(crate) struct Gvk {
     /// API group.
     group: String,
@@ -36,10 +36,7 @@ pub(crate) struct Gvk {
 /// A bundle with its catalog, package and channel.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
-#[expect(
-    dead_code,
-    reason = "says what `olm_resolver::ChosenBundle` looks like, which knows nothing of schemas"
-)]
+#[expect(dead_code, reason = "mirrors `olm_resolver::ChosenBundle`, which has no schema")]
 pub(crate) struct ChosenBundle {
     /// The catalog.
     catalog: CatalogRef,
@@ -56,10 +53,7 @@ pub(crate) struct ChosenBundle {
 /// A catalog.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
-#[expect(
-    dead_code,
-    reason = "says what `olm_resolver::CatalogRef` looks like, which knows nothing of schemas"
-)]
+#[expect(dead_code, reason = "mirrors `olm_resolver::CatalogRef`, which has no schema")]
 struct CatalogRef {
     /// Namespace of the CatalogSource.
     namespace: String,

@@ -44,7 +44,7 @@ codes! {
     NoUpgradeEdge,
     /// Edges lead to the bundle from a version that comes before it on the upgrade path.
     LaterHop,
-    /// Another bundle of the channel says that this one is not to be installed.
+    /// Another bundle of the channel excludes this one from installation.
     Skipped,
     /// `skipVersions` of the Subscription lists it.
     SkipVersions,

@@ -123,7 +123,7 @@ pub(crate) fn explain<'a>(
         Unsolved::GaveUp(search) => gave_up(ctx, to_blame, search),
         Unsolved::Conflict(causes) => match to_blame {
             [only] => unmet(ctx, *only, found, causes),
-            _ => in_each_others_way(ctx, found, to_blame, causes),
+            _ => conflicting_requests(ctx, found, to_blame, causes),
         },
     }
 }
@@ -226,7 +226,7 @@ fn shared(causes: &[Cause<'_>]) -> Vec<Node> {
 }
 
 /// Each of the requests can be met without one of the others, but not all together.
-fn in_each_others_way<'a>(
+fn conflicting_requests<'a>(
     ctx: &Context<'a>,
     found: &BTreeMap<usize, Candidates<'a>>,
     to_blame: &[usize],

@@ -78,7 +78,7 @@ pub(crate) struct Why<'a, 'c> {
     /// By addresses of the catalog's name and the bundle: there is one of each.
     places: HashMap<(*const CatalogRef, *const Bundle), usize>,
     bundles: Vec<Visited<'a>>,
-    needs: Vec<Wanted<'a>>,
+    needs: Vec<VisitedRequirement<'a>>,
     /// Number of unmet requirements found so far.
     hopeless: usize,
     /// Fixes for the reported causes.
@@ -95,7 +95,7 @@ struct Visited<'a> {
 }
 
 /// A requirement of a bundle.
-struct Wanted<'a> {
+struct VisitedRequirement<'a> {
     need: &'a Constraint,
     /// The bundle that has it.
     of: usize,
@@ -167,7 +167,7 @@ impl<'a, 'c> Why<'a, 'c> {
                         open += 1;
                     }
                 }
-                self.needs.push(Wanted { need, of: next, options, open, found: usize::MAX });
+                self.needs.push(VisitedRequirement { need, of: next, options, open, found: usize::MAX });
                 if open == 0 {
                     hopeless.push(at);
                 }

@@ -10,7 +10,7 @@
 //! There is no `~`, `^`, hyphen range or partial version. Pre-releases are ordinary versions.
 //!
 //! Quirks of blang that are preserved, because catalogs rely on its interpretation:
-//! - `!=1.x` becomes `<1.0.0 >=2.0.0` joined by *and*: it never matches (see [`Range::remark`]);
+//! - `!=1.x` becomes `<1.0.0 >=2.0.0` joined by *and*: it never matches (see [`Range::warning`]);
 //! - `1.x.x` is read as a wildcard of the *patch* number: it means `>=1.0.0 <1.1.0`;
 //! - an `x` anywhere, also in a pre-release such as `1.0.0-next`, sends a comparator down the wildcard path,
 //!   where every operator but `>=` and `<` then fails to parse.
@@ -32,7 +32,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 pub struct Range {
     source: String,
     any: Vec<Vec<Comparator>>,
-    remark: Option<&'static str>,
+    warning: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl Range {
         if tokens.is_empty() {
             return Err(RangeError::Empty);
         }
-        let mut remark = None;
+        let mut warning = None;
         let mut any = Vec::new();
         for group in tokens.split(|token| token == "||") {
             if group.is_empty() {
@@ -106,11 +106,11 @@ impl Range {
             }
             let mut all = Vec::with_capacity(group.len());
             for token in group {
-                parse_comparator(token, &mut all, &mut remark)?;
+                parse_comparator(token, &mut all, &mut warning)?;
             }
             any.push(all);
         }
-        Ok(Self { source: source.to_owned(), any, remark })
+        Ok(Self { source: source.to_owned(), any, warning })
     }
 
     /// Whether the version is in the range. Build metadata is ignored; a pre-release is an ordinary version
@@ -128,8 +128,8 @@ impl Range {
 
     /// A warning about a valid range that has an unexpected meaning, if any.
     #[must_use]
-    pub fn remark(&self) -> Option<&'static str> {
-        self.remark
+    pub fn warning(&self) -> Option<&'static str> {
+        self.warning
     }
 }
 
@@ -167,7 +167,7 @@ fn tokens(source: &str) -> Vec<String> {
 fn parse_comparator(
     token: &str,
     all: &mut Vec<Comparator>,
-    remark: &mut Option<&'static str>,
+    warning: &mut Option<&'static str>,
 ) -> Result<(), RangeError> {
     let digit =
         token.find(|c: char| c.is_ascii_digit()).ok_or_else(|| RangeError::NoVersion(token.to_owned()))?;
@@ -198,13 +198,13 @@ fn parse_comparator(
         Op::LessOrEqual => all.push(comparator(Op::Less, &next, token)?),
         Op::Equal => {
             if wildcard == Some(Wildcard::Patch) && version.contains(".x.x") {
-                *remark = Some("N.x.x is read as N.0.x; write N.x for every version of that major");
+                *warning = Some("N.x.x is read as N.0.x; write N.x for every version of that major");
             }
             all.push(comparator(Op::GreaterOrEqual, &flat, token)?);
             all.push(comparator(Op::Less, &next, token)?);
         }
         Op::NotEqual => {
-            *remark = Some("a negated wildcard never matches; write <N.0.0 || >=M.0.0 instead");
+            *warning = Some("a negated wildcard never matches; write <N.0.0 || >=M.0.0 instead");
             all.push(comparator(Op::Less, &flat, token)?);
             all.push(comparator(Op::GreaterOrEqual, &next, token)?);
         }

@@ -400,12 +400,12 @@ fn failed(verb: &'static str, kind: &str, name: &str) -> impl FnOnce(kube::Error
 
 /// Id of a member, from its own answer or from that of another member.
 fn id_of(observed: &Observed, name: &str) -> Option<u64> {
-    let says = observed.endpoints.get(name).map(|endpoint| endpoint.member_id);
+    let reported = observed.endpoints.get(name).map(|endpoint| endpoint.member_id);
     let known = || {
         let mut all = observed.endpoints.values().flat_map(|endpoint| &endpoint.members);
         all.find(|member| member.pod.as_deref() == Some(name)).map(|member| member.id)
     };
-    says.or_else(known)
+    reported.or_else(known)
 }
 
 #[cfg(test)]

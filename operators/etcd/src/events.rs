@@ -299,6 +299,6 @@ mod tests {
         assert_eq!(reported[0].text, "Replacing dead member orders-a (ff): its pod is gone");
         assert_eq!(reported[1].text, "Existing member orders-a (ff) removed from the cluster");
         let before = of_action(&action, done(Changed::Before, None));
-        assert!(before.is_empty(), "what was done before was told before");
+        assert!(before.is_empty(), "earlier actions were reported earlier");
     }
 }

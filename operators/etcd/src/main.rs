@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn t19_the_operators_cloud_identity_is_for_objects_only_when_an_administrator_says_so() {
+    fn t19_the_operators_cloud_identity_is_for_objects_only_when_an_administrator_allows_it() {
         assert!(!parse(&[]).allow_ambient_credentials);
         assert!(parse(&["--allow-ambient-credentials"]).allow_ambient_credentials);
         assert!(!parse(&["--allow-ambient-credentials=false"]).allow_ambient_credentials);

@@ -14,13 +14,8 @@ const BUNDLES: [&str; 2] = ["0.11.0", "0.11.0-clusterwide"];
 const UNSHOWN: [(&str, &str, &str, &str); 15] = [
     ("EtcdCluster", "status", "observedGeneration", "for programs that wait for a change to be seen"),
     ("EtcdCluster", "status", "selector", "for the scale subresource"),
-    (
-        "EtcdCluster",
-        "status",
-        "corruption.clusterID",
-        "to tell whether it is of the etcd cluster before a restore",
-    ),
-    ("EtcdCluster", "status", "learnerFailure.generation", "to tell whether the spec changed since"),
+    ("EtcdCluster", "status", "corruption.clusterID", "identifies the etcd cluster before a restore"),
+    ("EtcdCluster", "status", "learnerFailure.generation", "shows whether the spec changed since"),
     ("EtcdCluster", "status", "maintenance.compacted", "where a run goes on after a restart"),
     ("EtcdCluster", "status", "maintenance.done", "where a run goes on after a restart"),
     ("EtcdBackup", "status", "Reason", "the same as reason, under upstream's name"),
@@ -28,8 +23,8 @@ const UNSHOWN: [(&str, &str, &str, &str); 15] = [
     ("EtcdBackup", "status", "upload.id", "what a restarted operator takes back"),
     ("EtcdBackup", "status", "upload.key", "what a restarted operator takes back"),
     ("EtcdRestore", "status", "observedGeneration", "for programs that wait for a change to be seen"),
-    ("EtcdRestore", "status", "clusterUID", "to tell a cluster from a later one of its name"),
-    ("EtcdRestore", "status", "claim.uid", "to tell a claim from a later one of its name"),
+    ("EtcdRestore", "status", "clusterUID", "distinguishes a cluster from a later one of its name"),
+    ("EtcdRestore", "status", "claim.uid", "distinguishes a claim from a later one of its name"),
     ("EtcdRestore", "status", "upload.id", "what a restarted operator takes back"),
     ("EtcdRestore", "status", "upload.key", "what a restarted operator takes back"),
 ];

@@ -109,8 +109,8 @@ impl Remaining {
 /// Searches for an order of the operations on one register without an initial value.
 pub fn check(history: &[Timed<Op>]) -> Verdict {
     // A read with an unknown result carries no information.
-    let told = history.iter().filter(|op| op.returned.is_some() || !matches!(op.what, Op::Read(_)));
-    let owned: Vec<Timed<Op>> = told
+    let informative = history.iter().filter(|op| op.returned.is_some() || !matches!(op.what, Op::Read(_)));
+    let owned: Vec<Timed<Op>> = informative
         .cloned()
         .map(|mut op| {
             if let (None, Op::Swap { done, .. }) = (op.returned, &mut op.what) {

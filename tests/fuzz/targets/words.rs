@@ -14,7 +14,7 @@ fuzz_target!(|text: &str| {
     let range = Range::parse(first);
     if let (Ok(range), Ok(version)) = (&range, Version::parse(rest)) {
         range.contains(&version);
-        range.remark();
+        range.warning();
     }
     olm_version::distance(first, rest);
 

@@ -418,7 +418,7 @@ fn a_webhook_that_is_down() {
 
 /// A manager without permission reports the missing right, and nothing is half done.
 #[test]
-fn a_manager_without_rights_says_which() {
+fn a_manager_without_rights_names_the_missing_ones() {
     run(async {
         let world = World::bare().await?;
         ask(&world).await?;

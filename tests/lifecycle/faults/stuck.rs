@@ -31,7 +31,7 @@ fn a_crd_that_is_never_established() {
                     .iter()
                     .flat_map(|o| o["status"]["conditions"].as_array().cloned().unwrap_or_default());
                 let names = |c: &serde_json::Value| text(c, "/message").contains("as.a.example.com");
-                conditions.into_iter().find(names).context("nobody names it")
+                conditions.into_iter().find(names).context("no condition names it")
             })
             .await?;
         println!("{}", reported["message"]);

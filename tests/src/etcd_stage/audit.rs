@@ -309,10 +309,10 @@ pub fn broken_rules(change: &Change, facts: &Facts) -> Vec<String> {
         Change::Promote(id) => {
             let learner = learners.iter().find(|m| m.id == *id);
             rule(learner.is_some_and(|m| !m.name.is_empty()), "5: it is no learner that started".into());
-            let leader = facts.leader().and_then(|id| facts.by_id(id)).map_or(0, |said| said.index);
-            let caught_up = facts
-                .by_id(*id)
-                .is_some_and(|said| said.learner && said.applied > 0 && said.applied + BEHIND >= leader);
+            let leader = facts.leader().and_then(|id| facts.by_id(id)).map_or(0, |report| report.index);
+            let caught_up = facts.by_id(*id).is_some_and(|report| {
+                report.learner && report.applied > 0 && report.applied + BEHIND >= leader
+            });
             rule(caught_up, "5: the learner has not caught up".into());
             rule(unhealthy == 0, format!("5: {unhealthy} voters are not healthy"));
             rule(healthy.len() + 1 >= quorum(voters.len() + 1), "5: the quorum would be lost".into());

@@ -150,8 +150,8 @@ impl Facts {
     #[must_use]
     pub fn leader(&self) -> Option<u64> {
         let mut votes: BTreeMap<u64, usize> = BTreeMap::new();
-        for said in self.0.values().filter(|said| said.leader != 0 && !said.learner) {
-            *votes.entry(said.leader).or_default() += 1;
+        for report in self.0.values().filter(|report| report.leader != 0 && !report.learner) {
+            *votes.entry(report.leader).or_default() += 1;
         }
         votes.into_iter().max_by_key(|(_, count)| *count).map(|(id, _)| id)
     }
@@ -160,11 +160,11 @@ impl Facts {
     #[must_use]
     pub fn members(&self) -> Vec<Listed> {
         let leader = self.leader();
-        let lists = || self.0.values().filter(|said| !said.members.is_empty());
+        let lists = || self.0.values().filter(|report| !report.members.is_empty());
         let best = lists()
-            .find(|said| Some(said.id) == leader)
-            .or_else(|| lists().max_by_key(|said| (said.term, said.applied)));
-        best.map(|said| said.members.clone()).unwrap_or_default()
+            .find(|report| Some(report.id) == leader)
+            .or_else(|| lists().max_by_key(|report| (report.term, report.applied)));
+        best.map(|report| report.members.clone()).unwrap_or_default()
     }
 
     #[must_use]
@@ -180,20 +180,21 @@ impl Facts {
     /// The answer of the member with an id.
     #[must_use]
     pub fn by_id(&self, id: u64) -> Option<&MemberReport> {
-        self.0.values().find(|said| said.id == id)
+        self.0.values().find(|report| report.id == id)
     }
 
     /// Whether a voter answers and follows the leader of the majority.
     #[must_use]
     pub fn healthy(&self, id: u64) -> bool {
-        self.by_id(id)
-            .is_some_and(|said| !said.learner && said.leader != 0 && Some(said.leader) == self.leader())
+        self.by_id(id).is_some_and(|report| {
+            !report.learner && report.leader != 0 && Some(report.leader) == self.leader()
+        })
     }
 
     /// In one line, for messages.
     #[must_use]
     pub fn brief(&self) -> String {
-        let said = self.0.iter().map(|(name, s)| {
+        let reports = self.0.iter().map(|(name, s)| {
             format!(
                 "{name}: id {:x}, leader {:x}, term {}, applied {}/{}{}",
                 s.id,
@@ -210,7 +211,7 @@ impl Facts {
             .map(|m| format!("{:x} {:?}{}", m.id, m.name, if m.learner { " (learner)" } else { "" }));
         format!(
             "[{}] members [{}]",
-            said.collect::<Vec<_>>().join("; "),
+            reports.collect::<Vec<_>>().join("; "),
             members.collect::<Vec<_>>().join(", ")
         )
     }

@@ -76,10 +76,12 @@ fn get() -> Result<String, String> {
     let script = crate::root().join("scripts/etcd-newer.sh");
     let done = Command::new(script).env("OLM_ETCD_TARGET", target()).output();
     let done = done.map_err(|error| format!("scripts/etcd-newer.sh cannot be run: {error}"))?;
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().last().unwrap_or_default().to_owned();
+    let last_line =
+        |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().last().unwrap_or_default().to_owned();
     if !done.status.success() {
-        return Err(said(&done.stderr));
+        return Err(last_line(&done.stderr));
     }
-    known()
-        .ok_or_else(|| format!("scripts/etcd-newer.sh found {}, which is not new enough", said(&done.stdout)))
+    known().ok_or_else(|| {
+        format!("scripts/etcd-newer.sh found {}, which is not new enough", last_line(&done.stdout))
+    })
 }

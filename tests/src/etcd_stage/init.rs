@@ -68,9 +68,9 @@ impl Kubelet {
                                 break;
                             }
                             Some(code) => {
-                                let said = std::fs::read_to_string(self.log(&log(run, container)));
+                                let logged = std::fs::read_to_string(self.log(&log(run, container)));
                                 let end = json!({ "terminated": { "exitCode": code, "reason": "Error",
-                                    "message": tail(&said.unwrap_or_default(), LINES), "finishedAt": now() } });
+                                    "message": tail(&logged.unwrap_or_default(), LINES), "finishedAt": now() } });
                                 statuses.containers[at]["lastState"] = end;
                                 let count =
                                     statuses.containers[at]["restartCount"].as_u64().unwrap_or_default();

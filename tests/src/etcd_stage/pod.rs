@@ -80,9 +80,9 @@ pub(super) fn start(
                     Some("status.podIP") => inside.to_string(),
                     Some(field) => match annotation(pod, field) {
                         Some(text) => here(&text),
-                        None => bail!("the stage cannot say what {field} is"),
+                        None => bail!("the stage does not support field {field}"),
                     },
-                    None => bail!("the stage cannot say what variable {} is", variable.name),
+                    None => bail!("the stage does not support variable {}", variable.name),
                 }
             }
         };

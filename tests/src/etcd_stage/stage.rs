@@ -392,7 +392,7 @@ impl Stage {
                 container["ready"],
                 container["restartCount"],
                 container["state"],
-                self.kubelet.said(name, 2).replace('\n', "\n    ")
+                self.kubelet.log_tail(name, 2).replace('\n', "\n    ")
             ));
         }
         let members = self.net.names().into_iter().map(|name| (name.clone(), self.net.inside(&name)));

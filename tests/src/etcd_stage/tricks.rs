@@ -132,7 +132,7 @@ impl Kubelet {
 
     /// The end of a pod's process output, for a failed scenario.
     #[must_use]
-    pub fn said(&self, name: &str, lines: usize) -> String {
+    pub fn log_tail(&self, name: &str, lines: usize) -> String {
         tail(&std::fs::read_to_string(self.log(name)).unwrap_or_default(), lines)
     }
 }

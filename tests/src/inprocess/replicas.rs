@@ -80,7 +80,7 @@ impl Replicas {
             ensure!(
                 sent.elapsed() < TAKEN_OVER,
                 "the second leads and does nothing:\n{}",
-                self.second.said()
+                self.second.log_tail()
             );
             tokio::time::sleep(Duration::from_millis(2)).await;
         }

@@ -157,7 +157,7 @@ impl Process {
     /// When it is gone.
     pub fn signal(&self, name: &str) -> Result<()> {
         let sent = Command::new("kill").args([&format!("-{name}"), &self.pid().to_string()]).status()?;
-        ensure!(sent.success(), "kill -{name} failed; the manager said:\n{}", self.said());
+        ensure!(sent.success(), "kill -{name} failed; its output:\n{}", self.log_tail());
         Ok(())
     }
 
@@ -177,14 +177,14 @@ impl Process {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status.code());
             }
-            ensure!(start.elapsed() < PATIENCE, "the manager did not end; it said:\n{}", self.said());
+            ensure!(start.elapsed() < PATIENCE, "the manager did not end; its output:\n{}", self.log_tail());
             tokio::time::sleep(LOOK).await;
         }
     }
 
     /// The end of its output.
     #[must_use]
-    pub fn said(&self) -> String {
+    pub fn log_tail(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")
@@ -200,9 +200,9 @@ impl Process {
             if self.get("/readyz").await.is_ok_and(|(code, _)| code == 200) {
                 return Ok(());
             }
-            ensure!(self.runs()?, "the manager ended:\n{}", self.said());
+            ensure!(self.runs()?, "the manager ended:\n{}", self.log_tail());
             if start.elapsed() > patience {
-                bail!("the manager is not ready after {} s:\n{}", patience.as_secs(), self.said());
+                bail!("the manager is not ready after {} s:\n{}", patience.as_secs(), self.log_tail());
             }
             tokio::time::sleep(LOOK).await;
         }

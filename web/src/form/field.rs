@@ -95,8 +95,8 @@ fn properties(
     let mut ranked = Vec::new();
     for (name, schema) in properties {
         let pointer = format!("{at}/{}", escape(name));
-        let said = descriptors.iter().position(|(path, _)| *path == pointer);
-        let descriptor = said.map(|at| descriptors[at].1);
+        let described = descriptors.iter().position(|(path, _)| *path == pointer);
+        let descriptor = described.map(|at| descriptors[at].1);
         let x = descriptor.map(|d| Descriptor::parse(&d.x_descriptors)).unwrap_or_default();
         if x.hidden {
             continue;
@@ -119,7 +119,7 @@ fn properties(
         };
         // Order: required and described, required, described, the rest; then the author's order, then by
         // name.
-        let rank = (!is_required, said.is_none(), said.unwrap_or(usize::MAX), name.clone());
+        let rank = (!is_required, described.is_none(), described.unwrap_or(usize::MAX), name.clone());
         ranked.push((rank, field));
     }
     ranked.sort_by(|a, b| a.0.cmp(&b.0));

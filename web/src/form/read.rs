@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_at_its_place() {
+    fn unreadable_fields_are_reported_at_their_place() {
         let mut document = json!({});
         let fields = fields(&schema(), &[], &Value::Null);
         let answers =

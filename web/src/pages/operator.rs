@@ -117,7 +117,7 @@ pub(crate) fn render(view: &Overview, snapshot: &Snapshot, csrf: &str) -> Markup
         div.split {
             div.stack #operator-main {
                 @if one.status == Status::NeedsApproval { (waits::approval(view, csrf)) }
-                (waits::troubles(view))
+                (waits::blockers(view))
                 (create(view))
                 (timeline(view))
                 (updates::show(view, channels))
@@ -276,8 +276,8 @@ fn ready(subscription: &Subscription) -> Option<String> {
     }
     let holds = [names::CONDITION_STALLED, names::CONDITION_RECONCILING];
     let other = holds.iter().find_map(|type_| condition::find(conditions, type_).filter(|c| c.is_true()));
-    let told = other.unwrap_or(ready);
-    let reason = told.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let shown = other.unwrap_or(ready);
+    let reason = shown.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     Some(clean(&match other {
         Some(other) => format!("no: {}{reason}", other.type_),
         None => format!("no{reason}"),

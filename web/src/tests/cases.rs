@@ -50,7 +50,7 @@ async fn login_codes_are_limited() {
 }
 
 #[tokio::test]
-async fn a_pasted_token_signs_in_and_a_wrong_one_says_why() {
+async fn a_pasted_token_signs_in_and_a_wrong_one_is_explained() {
     let router = console(&Fake::default(), vec![]);
     assert_eq!(paste_token(&router, TOKEN, "/installed").await.location(), "/installed");
     let bad = paste_token(&router, "wrong", "").await;
@@ -122,7 +122,7 @@ async fn requests_from_elsewhere_change_nothing() {
         ("another port of this host", form().header("sec-fetch-site", "same-site").body(body.clone())),
         ("another origin", form().header(header::ORIGIN, "http://evil.example").body(body.clone())),
         ("a page without origin", form().header(header::ORIGIN, "null").body(body.clone())),
-        ("nobody knows where", form().body(body.clone())),
+        ("no origin", form().body(body.clone())),
         (
             "our page, without the token",
             form().header("sec-fetch-site", "same-origin").body("digest=x".to_owned()),

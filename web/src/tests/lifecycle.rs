@@ -115,7 +115,7 @@ fn part(html: &str, id: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_page_says_what_can_be_said_about_updates_and_what_was_there() {
+async fn the_page_shows_update_settings_and_the_revision_history() {
     let (browser, _) = Browser::at(|_| {}).await;
     let page = browser.get(HOME).await;
     insta::assert_snapshot!("updates", part(&page.text, "updates"));
@@ -126,7 +126,7 @@ async fn the_page_says_what_can_be_said_about_updates_and_what_was_there() {
 }
 
 #[tokio::test]
-async fn what_is_said_already_is_offered_the_other_way_round() {
+async fn existing_settings_are_offered_in_reverse() {
     let (browser, _) = Browser::at(|fake| {
         fake.change(&format!("{BASE}/subscriptions/etcd"), |s| {
             s["spec"]["paused"] = true.into();
@@ -290,7 +290,7 @@ async fn a_rollback_is_the_plan_that_was_looked_at_or_none() {
 }
 
 #[tokio::test]
-async fn a_rollback_that_would_lose_data_cannot_be_pressed_and_says_why() {
+async fn a_rollback_that_would_lose_data_is_disabled_with_an_explanation() {
     let (browser, fake) = Browser::at(|fake| {
         upgraded(fake);
         // objects are stored in a version that the older CRD does not have
@@ -319,7 +319,7 @@ async fn a_rollback_that_would_lose_data_cannot_be_pressed_and_says_why() {
 }
 
 #[tokio::test]
-async fn who_may_not_is_told_before_pressing() {
+async fn missing_rights_are_shown_before_pressing() {
     let (browser, _) = Browser::at(|fake| {
         upgraded(fake);
         for plural in ["subscriptions", "clusterserviceversions", "installplans"] {
@@ -381,7 +381,7 @@ async fn what_comes_along_is_named_where_a_plan_is_approved() {
 }
 
 #[tokio::test]
-async fn the_page_says_what_it_waits_for_and_what_to_do() {
+async fn the_page_shows_blockers_and_fixes() {
     let (browser, _) = Browser::at(failing).await;
     insta::assert_snapshot!("waits", part(&browser.get(HOME).await.text, "waits"));
     let page = browser.get(HOME).await;

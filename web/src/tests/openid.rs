@@ -204,7 +204,7 @@ async fn t16_tokens_that_are_not_for_this_sign_in_are_refused() {
 }
 
 #[tokio::test]
-async fn answers_of_the_provider_that_are_errors_say_which() {
+async fn provider_errors_are_named() {
     let (fake, issuer) = (Fake::default(), Issuer::start().await);
     let router = issuer.console(&fake);
     let cases: [(&[(&str, &str)], &str); 6] = [

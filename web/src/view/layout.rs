@@ -128,7 +128,7 @@ fn short(name: &str) -> &str {
     name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split(':').nth(1)).unwrap_or(name)
 }
 
-/// Placeholder letter for a missing picture.
+/// Placeholder letter for a missing icon.
 pub(crate) fn initial(name: &str) -> String {
     let name = name.rsplit(':').next().unwrap_or(name);
     name.chars().find(|c| c.is_alphanumeric()).map_or_else(|| "?".into(), |c| c.to_uppercase().collect())

@@ -212,14 +212,14 @@ mod tests {
 
     #[test]
     fn clauses_become_sentences() {
-        for (clause, said) in [
+        for (clause, expected) in [
             ("the object was deleted", "The object was deleted."),
             ("startingCSV asks for it (channel a)", "startingCSV asks for it (channel a)"),
             ("spec.size is wrong", "spec.size is wrong."),
             ("Done already.", "Done already."),
             ("", ""),
         ] {
-            assert_eq!(sentence(clause), said);
+            assert_eq!(sentence(clause), expected);
         }
     }
 }

@@ -193,8 +193,8 @@ pub fn from_config_map(origin: &str, data: &BTreeMap<String, String>, options: &
                 None => {
                     let text = format!("{name} owns {owned}, missing from customResourceDefinitions");
                     let fix = "add the CustomResourceDefinition";
-                    let told = problem(Severity::Error, origin, "", "crd-missing", text, fix);
-                    built.problems.push(Problem { entry: Some(name.clone()), ..told });
+                    let missing = problem(Severity::Error, origin, "", "crd-missing", text, fix);
+                    built.problems.push(Problem { entry: Some(name.clone()), ..missing });
                 }
             }
         }
@@ -248,18 +248,18 @@ fn section(
     key: &'static str,
     problems: &mut Vec<Problem>,
 ) -> Vec<Value> {
-    let mut told = |text: String| {
+    let mut report = |text: String| {
         let fix = "set each of customResourceDefinitions, clusterServiceVersions and packages to a YAML list";
         problems.push(problem(Severity::Error, origin, "", "config-map", text, fix));
     };
     let Some(text) = data.get(key) else {
-        told(format!("key {key} is missing"));
+        report(format!("key {key} is missing"));
         return Vec::new();
     };
     let documents = match yaml::documents(&format!("{origin}, {key}"), text.as_bytes()) {
         Ok(documents) => documents,
         Err(error) => {
-            told(error.to_string());
+            report(error.to_string());
             return Vec::new();
         }
     };
@@ -267,7 +267,7 @@ fn section(
     for document in documents {
         match document.value {
             Value::Array(list) => values.extend(list),
-            _ => told(format!("key {key} is not a list")),
+            _ => report(format!("key {key} is not a list")),
         }
     }
     values

@@ -150,9 +150,9 @@ impl Native {
     /// The template's channels; `None` when none of their bundles exists.
     fn graph(&self, name: &str, nodes: &[Node], problems: &mut Vec<Problem>) -> Option<Graph> {
         let there: BTreeSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-        let mut told = |code, channel: Option<&str>, text: String, fix| {
-            let told = problem(Severity::Warning, &self.path, name, code, text, fix);
-            problems.push(Problem { channel: channel.map(str::to_owned), ..told });
+        let mut report = |code, channel: Option<&str>, text: String, fix| {
+            let base = problem(Severity::Warning, &self.path, name, code, text, fix);
+            problems.push(Problem { channel: channel.map(str::to_owned), ..base });
         };
         let mut made = Graph::default();
         let channels = self.documents.iter().filter(|document| schema(document) == "olm.channel");
@@ -161,7 +161,7 @@ impl Native {
             if entries.is_empty() {
                 let text = format!("channel {channel} is omitted: none of its bundles exists");
                 let fix = "add the bundles, or remove the channel from the template";
-                told("channel-empty", Some(channel), text, fix);
+                report("channel-empty", Some(channel), text, fix);
                 continue;
             }
             entries.sort_by_cached_key(|entry| {
@@ -176,7 +176,7 @@ impl Native {
         } else {
             let text = format!("default channel {wanted:?} not found; using {first}");
             let fix = "set defaultChannel of the template to a channel with bundles";
-            told("package-default-channel", None, text, fix);
+            report("package-default-channel", None, text, fix);
             made.default_channel = Some(first);
         }
         // A template for one catalog need not list every bundle.

@@ -5,43 +5,43 @@ use std::fmt::Write as _;
 
 use super::{ChannelGraph, EdgeKind, Role, UpgradeGraph};
 
-pub(super) fn write(picture: &UpgradeGraph) -> String {
-    let mut text = format!("digraph {} {{\n  rankdir=LR;\n  node [shape=box];\n", quoted(&picture.package));
+pub(super) fn write(graph: &UpgradeGraph) -> String {
+    let mut text = format!("digraph {} {{\n  rankdir=LR;\n  node [shape=box];\n", quoted(&graph.package));
     let mut next = 0;
-    for (number, lane) in picture.channels.iter().enumerate() {
-        let default = if lane.default { " (default)" } else { "" };
-        let title = format!("{}{default}", lane.name);
+    for (number, channel) in graph.channels.iter().enumerate() {
+        let default = if channel.default { " (default)" } else { "" };
+        let title = format!("{}{default}", channel.name);
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  subgraph cluster_{number} {{\n    label={};", quoted(&title));
-        if lane.deprecated.is_some() {
+        if channel.deprecated.is_some() {
             text += "    color=orange;\n";
         }
-        write_channel(lane, &mut next, &mut text);
+        write_channel(channel, &mut next, &mut text);
         text += "  }\n";
     }
     text + "}\n"
 }
 
-fn write_channel(lane: &ChannelGraph, next: &mut usize, text: &mut String) {
+fn write_channel(channel: &ChannelGraph, next: &mut usize, text: &mut String) {
     let mut ids: BTreeMap<&str, String> = BTreeMap::new();
     let mut id = || {
         *next += 1;
         format!("n{}", *next - 1)
     };
-    for stop in &lane.bundles {
+    for bundle in &channel.bundles {
         let node = id();
-        let style = match stop.role {
+        let style = match bundle.role {
             Role::Head => ", penwidth=3",
             Role::Skipped => ", style=dashed",
             Role::Missing | Role::Stranded => ", style=dotted",
             Role::Chain => "",
         };
-        let color = if stop.deprecated.is_some() { ", color=orange" } else { "" };
-        let fill = if stop.installed { ", style=filled, fillcolor=lightgrey" } else { "" };
-        let _ = writeln!(text, "    {node} [label={}{style}{color}{fill}];", quoted(&stop.name));
-        ids.insert(&stop.name, node);
+        let color = if bundle.deprecated.is_some() { ", color=orange" } else { "" };
+        let fill = if bundle.installed { ", style=filled, fillcolor=lightgrey" } else { "" };
+        let _ = writeln!(text, "    {node} [label={}{style}{color}{fill}];", quoted(&bundle.name));
+        ids.insert(&bundle.name, node);
     }
-    for edge in &lane.edges {
+    for edge in &channel.edges {
         let Some(to) = ids.get(edge.to.as_str()) else { continue };
         let style = if edge.hop.is_some() { ", color=blue, penwidth=3" } else { "" };
         match (edge.kind, ids.get(edge.from.as_str())) {

@@ -6,22 +6,22 @@ use std::fmt::Write as _;
 use super::{ChannelGraph, EdgeKind, Role, UpgradeGraph};
 
 /// Nodes are named by numbers: a name could be a keyword of mermaid.
-pub(super) fn write(picture: &UpgradeGraph) -> String {
+pub(super) fn write(graph: &UpgradeGraph) -> String {
     let mut text = String::from(
         "graph LR\n  classDef head stroke-width:3px\n  classDef skipped stroke-dasharray:4\n  classDef missing stroke-dasharray:2,fill:none\n  classDef deprecated fill:#E8960F\n",
     );
-    if picture.channels.iter().flat_map(|lane| &lane.bundles).any(|stop| stop.installed) {
+    if graph.channels.iter().flat_map(|channel| &channel.bundles).any(|bundle| bundle.installed) {
         text += "  classDef installed fill:#BBBBBB\n";
     }
     let mut next = Numbers::default();
-    for (number, lane) in picture.channels.iter().enumerate() {
-        let default = if lane.default { " (default)" } else { "" };
-        let title = format!("{} / {}{default}", picture.package, lane.name);
+    for (number, channel) in graph.channels.iter().enumerate() {
+        let default = if channel.default { " (default)" } else { "" };
+        let title = format!("{} / {}{default}", graph.package, channel.name);
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  subgraph c{number}[{}]", quoted(&title));
-        write_channel(lane, &mut next, &mut text);
+        write_channel(channel, &mut next, &mut text);
         text += "  end\n";
-        if lane.deprecated.is_some() {
+        if channel.deprecated.is_some() {
             let _ = writeln!(text, "  class c{number} deprecated");
         }
     }
@@ -40,28 +40,28 @@ struct Numbers {
     path: Vec<usize>,
 }
 
-fn write_channel(lane: &ChannelGraph, next: &mut Numbers, text: &mut String) {
+fn write_channel(channel: &ChannelGraph, next: &mut Numbers, text: &mut String) {
     let mut ids: BTreeMap<&str, String> = BTreeMap::new();
     let mut id = || {
         next.node += 1;
         format!("n{}", next.node - 1)
     };
-    for stop in &lane.bundles {
+    for bundle in &channel.bundles {
         let node = id();
-        let class = match (stop.deprecated.is_some(), stop.role) {
+        let class = match (bundle.deprecated.is_some(), bundle.role) {
             (true, _) => ":::deprecated",
             (_, Role::Head) => ":::head",
             (_, Role::Skipped) => ":::skipped",
             (_, Role::Missing | Role::Stranded) => ":::missing",
             (_, Role::Chain) => "",
         };
-        let _ = writeln!(text, "    {node}[{}]{class}", quoted(&stop.name));
-        if stop.installed {
+        let _ = writeln!(text, "    {node}[{}]{class}", quoted(&bundle.name));
+        if bundle.installed {
             let _ = writeln!(text, "    class {node} installed");
         }
-        ids.insert(&stop.name, node);
+        ids.insert(&bundle.name, node);
     }
-    for edge in &lane.edges {
+    for edge in &channel.edges {
         let Some(to) = ids.get(edge.to.as_str()) else { continue };
         let line = match (edge.kind, ids.get(edge.from.as_str())) {
             (EdgeKind::SkipRange, _) => {

@@ -168,9 +168,9 @@ fn json_has_channels_bundles_and_edges() {
 }
 
 fn marked() -> UpgradeGraph {
-    let mut picture = UpgradeGraph::of(&package(), Some("stable")).unwrap();
-    picture.mark(Some("p.v1.0.0"), &["p.v1.0.0".into(), "p.v1.1.0".into(), "p.v1.2.0".into()]);
-    picture
+    let mut graph = UpgradeGraph::of(&package(), Some("stable")).unwrap();
+    graph.mark(Some("p.v1.0.0"), &["p.v1.0.0".into(), "p.v1.1.0".into(), "p.v1.2.0".into()]);
+    graph
 }
 
 #[test]
@@ -195,21 +195,21 @@ fn what_is_installed_and_the_way_from_there_are_marked() {
 
 #[test]
 fn a_range_is_the_way_where_no_edge_names_the_bundle() {
-    let mut picture = UpgradeGraph::of(&package(), Some("stable")).unwrap();
-    picture.mark(None, &["p.v1.0.0".into(), "p.v1.2.0".into()]);
-    let hops: Vec<_> = picture.channels[0].edges.iter().filter_map(|e| Some((e.hop?, e.kind))).collect();
+    let mut graph = UpgradeGraph::of(&package(), Some("stable")).unwrap();
+    graph.mark(None, &["p.v1.0.0".into(), "p.v1.2.0".into()]);
+    let hops: Vec<_> = graph.channels[0].edges.iter().filter_map(|e| Some((e.hop?, e.kind))).collect();
     assert_eq!(hops, [(1, EdgeKind::SkipRange)]);
 }
 
 #[test]
 fn what_is_not_between_the_ends_of_the_way_is_left_out() {
-    let mut picture = UpgradeGraph::of(&package(), None).unwrap();
-    picture.mark(None, &["p.v1.0.0".into(), "p.v1.1.0".into()]);
-    picture.narrow();
-    let names = |lane: &ChannelGraph| lane.bundles.iter().map(|s| s.name.clone()).collect::<Vec<_>>();
-    assert_eq!(names(&picture.channels[0]), ["p.v1.1.0", "p.v1.0.0"]);
-    assert_eq!(picture.channels[0].edges.len(), 1);
-    assert_eq!(picture.channels.len(), 1);
+    let mut graph = UpgradeGraph::of(&package(), None).unwrap();
+    graph.mark(None, &["p.v1.0.0".into(), "p.v1.1.0".into()]);
+    graph.narrow();
+    let names = |channel: &ChannelGraph| channel.bundles.iter().map(|s| s.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&graph.channels[0]), ["p.v1.1.0", "p.v1.0.0"]);
+    assert_eq!(graph.channels[0].edges.len(), 1);
+    assert_eq!(graph.channels.len(), 1);
     // without a path nothing is dropped
     let mut all = UpgradeGraph::of(&package(), None).unwrap();
     all.narrow();

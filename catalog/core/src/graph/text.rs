@@ -4,31 +4,31 @@ use super::{ChannelGraph, EdgeKind, GraphNode, Role, UpgradeGraph};
 
 const COLUMNS: usize = 80;
 
-pub(super) fn write(picture: &UpgradeGraph) -> String {
-    let mut text = format!("package {}\n", plain(&picture.package));
-    if let Some(reason) = &picture.deprecated {
+pub(super) fn write(graph: &UpgradeGraph) -> String {
+    let mut text = format!("package {}\n", plain(&graph.package));
+    if let Some(reason) = &graph.deprecated {
         text += &wrapped("", "deprecated: ", reason.split_whitespace(), " ");
     }
-    if picture.path.len() > 1 {
-        text += &wrapped("", "path: ", picture.path.iter().map(String::as_str), " ->");
+    if graph.path.len() > 1 {
+        text += &wrapped("", "path: ", graph.path.iter().map(String::as_str), " ->");
     }
-    for lane in &picture.channels {
+    for channel in &graph.channels {
         text.push('\n');
-        text += &write_channel(lane);
+        text += &write_channel(channel);
     }
     text
 }
 
-fn write_channel(lane: &ChannelGraph) -> String {
-    let default = if lane.default { " (default)" } else { "" };
-    let mut text = format!("channel {}{default}\n", plain(&lane.name));
-    if let Some(reason) = &lane.deprecated {
+fn write_channel(channel: &ChannelGraph) -> String {
+    let default = if channel.default { " (default)" } else { "" };
+    let mut text = format!("channel {}{default}\n", plain(&channel.name));
+    if let Some(reason) = &channel.deprecated {
         text += &wrapped("", "deprecated: ", reason.split_whitespace(), " ");
     }
-    for stop in lane.bundles.iter().filter(|stop| stop.role != Role::Missing) {
-        text += &title(stop);
+    for bundle in channel.bundles.iter().filter(|bundle| bundle.role != Role::Missing) {
+        text += &title(bundle);
         let from = |kind| {
-            let edges = lane.edges.iter().filter(move |edge| edge.to == stop.name && edge.kind == kind);
+            let edges = channel.edges.iter().filter(move |edge| edge.to == bundle.name && edge.kind == kind);
             edges.map(|edge| plain(&edge.from)).collect::<Vec<_>>()
         };
         for name in from(EdgeKind::Replaces) {
@@ -41,30 +41,34 @@ fn write_channel(lane: &ChannelGraph) -> String {
         for range in from(EdgeKind::SkipRange) {
             text += &wrapped("      ", "skips versions ", range.split_whitespace(), " ");
         }
-        if let Some(reason) = &stop.deprecated {
+        if let Some(reason) = &bundle.deprecated {
             text += &wrapped("      ", "deprecated: ", reason.split_whitespace(), " ");
         }
     }
-    let missing: Vec<String> =
-        lane.bundles.iter().filter(|stop| stop.role == Role::Missing).map(|stop| plain(&stop.name)).collect();
+    let missing: Vec<String> = channel
+        .bundles
+        .iter()
+        .filter(|bundle| bundle.role == Role::Missing)
+        .map(|bundle| plain(&bundle.name))
+        .collect();
     if !missing.is_empty() {
         text += &wrapped("  ", "not in the channel: ", missing.iter().map(String::as_str), ", ");
     }
     text
 }
 
-fn title(stop: &GraphNode) -> String {
-    let mark = match stop.role {
+fn title(bundle: &GraphNode) -> String {
+    let mark = match bundle.role {
         Role::Head | Role::Chain => '*',
         Role::Skipped => '-',
         Role::Missing | Role::Stranded => '!',
     };
-    let mut title = format!("  {mark} {}", plain(&stop.name));
+    let mut title = format!("  {mark} {}", plain(&bundle.name));
     // Most names end in the version.
-    if let Some(version) = stop.version.as_deref().filter(|version| !stop.name.ends_with(*version)) {
+    if let Some(version) = bundle.version.as_deref().filter(|version| !bundle.name.ends_with(*version)) {
         title += &format!(" ({})", plain(version));
     }
-    title += &format!("  {}", stop.remark());
+    title += &format!("  {}", bundle.annotations());
     title.trim_end().to_owned() + "\n"
 }
 

@@ -59,7 +59,7 @@ fn what_is_no_map_is_no_crash() {
 }
 
 #[test]
-fn yaml_documents_end_where_markers_say() {
+fn yaml_documents_end_at_markers() {
     assert_eq!(document_length(b"a: 1\n---\nb", false), Some(5));
     assert_eq!(document_length(b"a: 1\n---b\n", true), Some(10));
     assert_eq!(document_length(b"a: 1\n---", false), None);

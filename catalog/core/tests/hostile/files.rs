@@ -88,7 +88,7 @@ fn a_folder_that_is_not_there_and_one_that_is_empty() {
 }
 
 #[test]
-fn pictures_and_programs_beside_the_catalog() {
+fn images_and_programs_next_to_the_catalog() {
     // given files that are not catalogs at all
     let dir = folder();
     fs::write(dir.path().join("logo.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff\xfe").unwrap();

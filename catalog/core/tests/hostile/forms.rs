@@ -221,8 +221,8 @@ fn fields_of_another_type_than_the_schema_has() {
         // when it is read
         let catalog = Catalog::from_bytes("c.yaml", (text + &sound("good")).as_bytes());
         // then that is an error, with a place, and the other package is loaded
-        let is_told = |it: &&Problem| it.code == code && it.severity == ERROR && it.place.line > 0;
-        if !catalog.problems.iter().any(|it| is_told(&it)) {
+        let is_reported = |it: &&Problem| it.code == code && it.severity == ERROR && it.place.line > 0;
+        if !catalog.problems.iter().any(|it| is_reported(&it)) {
             wrong.push(format!("{name}: no {code} but {}", reported(&catalog.problems)));
         }
         assert_good(&catalog, name);

@@ -142,14 +142,17 @@ async fn packages_with_their_channels() {
 
     let package = client.get_package(GetPackageRequest { name: "p".into() }).await.unwrap().into_inner();
     assert_eq!((package.name.as_str(), package.default_channel_name.as_str()), ("p", "s"));
-    let told = |message: &str| Some(Deprecation { message: message.into() });
-    assert_eq!(package.deprecation, told("P old"));
+    let deprecated = |message: &str| Some(Deprecation { message: message.into() });
+    assert_eq!(package.deprecation, deprecated("P old"));
     let channels: Vec<_> = package
         .channels
         .into_iter()
         .map(|channel| (channel.name, channel.csv_name, channel.deprecation))
         .collect();
-    assert_eq!(channels, [("s".into(), "p.v2".into(), None), ("t".into(), "p.v4".into(), told("T old"))]);
+    assert_eq!(
+        channels,
+        [("s".into(), "p.v2".into(), None), ("t".into(), "p.v4".into(), deprecated("T old"))]
+    );
 
     let missing = client.get_package(GetPackageRequest { name: "n\"ö".into() }).await;
     assert_eq!(refusal(missing), not_found("package \"n\\\"ö\" not found"));

@@ -3,7 +3,7 @@
 use super::*;
 
 fn invalid(requirement: Requirement) -> String {
-    Verifier::new(&requirement).expect_err("it says too little").to_string()
+    Verifier::new(&requirement).expect_err("the requirement is incomplete").to_string()
 }
 
 #[test]

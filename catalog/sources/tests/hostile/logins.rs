@@ -74,7 +74,7 @@ async fn a_login_that_is_refused_is_named_and_its_secret_is_not() {
 }
 
 #[tokio::test]
-async fn without_a_login_the_message_says_to_add_a_pull_secret() {
+async fn without_a_login_the_message_suggests_a_pull_secret() {
     let scene = Scene::new().await;
     scene.registry.guard("Basic nobody", "Basic realm=\"x\"");
     let text = scene.bad().await.to_string();

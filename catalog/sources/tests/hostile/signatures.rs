@@ -224,7 +224,7 @@ async fn t22_signatures_are_those_of_the_mirror_and_of_the_origin() {
 }
 
 #[tokio::test]
-async fn t22_damaged_and_large_signatures_are_told_and_do_not_hide_others() {
+async fn t22_damaged_and_large_signatures_are_reported_and_do_not_hide_others() {
     let signed = Signed::new().await;
     signed.push_simple("old-key");
     let good = signed.push_bundle("new-key", BUNDLE);

@@ -14,7 +14,7 @@ use crate::yaml::join;
 
 /// Sections that upstream reads from the files of `metadata/`; each is expected in a file of its name.
 const SECTIONS: [&str; 3] = ["annotations", "dependencies", "properties"];
-/// Maximum number of remarks about one document, to bound memory.
+/// Maximum number of findings about one document, to bound memory.
 const MOST_FINDINGS: usize = 50;
 
 /// The fields of the files of `metadata/`. The keys of the annotations are data.
@@ -30,7 +30,7 @@ pub(super) struct Metadata {
     found: BTreeMap<&'static str, String>,
 }
 
-/// A remark about a field, whose place is located at the end.
+/// A finding about a field, whose place is located at the end.
 enum PendingFinding {
     Problem(String),
     Note { severity: Severity, code: &'static str, text: String, fix: String },

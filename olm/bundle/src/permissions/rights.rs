@@ -69,7 +69,7 @@ impl<'a> Rights<'a> {
             this.others.insert(PermissionRule {
                 rule: format!("more than {MOST} rights"),
                 level: Level::High,
-                reason: Some("too many to tell what they amount to".to_owned()),
+                reason: Some("too many to assess".to_owned()),
                 scope: "cluster".to_owned(),
             });
         }

@@ -246,7 +246,7 @@ fn a_role_of_the_cluster_that_is_bound_counts() {
     assert_eq!(level("ClusterRoleBinding", "cluster-admin"), Level::High);
     assert_eq!(level("RoleBinding", "cluster-admin"), Level::Med);
     assert_eq!(level("ClusterRoleBinding", "system:auth-delegator"), Level::Low);
-    assert_eq!(level("ClusterRoleBinding", "somebody-elses"), Level::Med);
+    assert_eq!(level("ClusterRoleBinding", "another"), Level::Med);
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn all_namespaces_promote_permissions_and_may_read_namespaces() {
 }
 
 #[test]
-fn deployments_tell_the_operator_where_it_is() {
+fn deployments_pass_the_location_to_the_operator() {
     let rendered = rendered(&["b", "a"]);
     let deployment = rendered.objects().last().unwrap().1;
     assert_eq!(

@@ -34,7 +34,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     let mut csv = findings.of(Origin::Csv);
     match most.as_deref().map(parse_lenient) {
         None => {
-            let text = format!("{why}, and no property olm.maxOpenShiftVersion says so");
+            let text = format!("{why}, and the property olm.maxOpenShiftVersion is missing");
             csv.error("community-max-openshift", field, text, "write 4.8 or older, or use the newer APIs");
         }
         Some(Err(error)) => {
@@ -54,7 +54,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     let mut annotations = findings.of(Origin::Annotations);
     match bundle.annotations.get(OPENSHIFT_VERSIONS).map(|range| last(range)) {
         None => {
-            let text = format!("{why}, and the annotation does not say which versions it is for");
+            let text = format!("{why}, and the annotation is missing");
             annotations.warn("community-openshift-versions", field, text, "write v4.6-v4.8");
         }
         Some(Some(Ok(version))) if !is_too_new(&version) => {}

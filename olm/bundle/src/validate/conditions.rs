@@ -172,7 +172,7 @@ fn only_all_namespaces(bundle: &Bundle, field: &str, findings: &mut PartFindings
     };
     if let Some(mode) = modes.iter().find(wrong) {
         let text = format!(
-            "with conversionCRDs, AllNamespaces must be the only supported install mode; it is not as long as {} says {}",
+            "with conversionCRDs, AllNamespaces must be the only supported install mode; it is not while {} is {}",
             text(mode, "type"),
             mode.get("supported").unwrap_or(&Value::Null)
         );

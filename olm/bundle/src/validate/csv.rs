@@ -114,7 +114,7 @@ fn versions(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     };
     match least.as_str() {
         "" => {
-            let text = "nothing says which versions of Kubernetes it runs on, so that it is offered on all";
+            let text = "no minimum version of Kubernetes is set, so it is offered on every version";
             findings.warn(
                 "csv-min-kube-version-missing",
                 field,
@@ -145,8 +145,8 @@ fn versions(bundle: &Bundle, findings: &mut PartFindings<'_>) {
                 findings.error("csv-skip-range-invalid", field, text, "write a range such as >=1.0.0 <1.2.3");
             }
             Ok(range) => {
-                if let Some(remark) = range.remark() {
-                    let text = format!("{}: {remark}", quote(source));
+                if let Some(warning) = range.warning() {
+                    let text = format!("{}: {warning}", quote(source));
                     findings.warn("csv-skip-range-remark", field, text, "write it with < and >=");
                 }
                 if let Some(version) = bundle.version().filter(|version| range.contains(version)) {
@@ -197,7 +197,7 @@ fn release(bundle: &Bundle, findings: &mut PartFindings<'_>) {
         findings.error("csv-name-release", "metadata.name", text, format!("write {expected}"));
     }
     if bundle.version().is_some_and(|version| !version.build.is_empty()) {
-        let text = "build metadata (+...) and a release say the same thing twice";
+        let text = "build metadata (+...) duplicates the release";
         findings.error("csv-version-release", "spec.version", text, "leave one of the two out");
     }
     if Version::parse(&format!("0.0.0-{release}")).is_err() {

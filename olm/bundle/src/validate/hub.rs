@@ -25,7 +25,12 @@ pub(super) fn check(bundle: &Bundle, options: &Options, findings: &mut Findings)
 fn provider(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     let name = bundle.csv_raw.pointer("/spec/provider/name").and_then(Value::as_str).unwrap_or_default();
     if name.trim().is_empty() {
-        findings.error("hub-provider", "spec.provider.name", "it is empty", "say who publishes the operator");
+        findings.error(
+            "hub-provider",
+            "spec.provider.name",
+            "it is empty",
+            "name the publisher of the operator",
+        );
     }
 }
 

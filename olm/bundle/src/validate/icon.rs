@@ -114,11 +114,11 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
         return csv.warn("icon-not-base64", field, text, "write the output of `base64 ICON`");
     };
     let Some(kind) = sniff(&data) else {
-        let text = "it is not a PNG, JPEG, GIF, SVG or ICO picture and cannot be shown";
-        return csv.warn("icon-not-image", field, text, "encode a picture of one of these formats");
+        let text = "it is not a PNG, JPEG, GIF, SVG or ICO image and cannot be shown";
+        return csv.warn("icon-not-image", field, text, "encode an image of one of these formats");
     };
     if !kind.is(text("mediatype")) {
-        let text = format!("it says {} and the picture is {}", quote(text("mediatype")), kind.mediatype());
+        let text = format!("it is {}, but the image is {}", quote(text("mediatype")), kind.mediatype());
         csv.warn("icon-mediatype", "spec.icon[0].mediatype", text, format!("write {}", kind.mediatype()));
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
         }
         if related.get("name").and_then(Value::as_str).is_none_or(str::is_empty) {
             let field = format!("spec.relatedImages[{index}].name");
-            csv.warn("related-image-name", field, "nobody knows what it is for", "name its purpose");
+            csv.warn("related-image-name", field, "the image has no name", "name the purpose of the image");
         }
     }
     for (index, deployment) in bundle.deployments().iter().enumerate() {

@@ -22,7 +22,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
 fn modes(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     let modes = bundle.list("/spec/installModes");
     if modes.is_empty() {
-        let text = "nothing says which namespaces it can watch";
+        let text = "no install mode is listed";
         return findings.error("install-modes-missing", "spec.installModes", text, "list the install modes");
     }
     let mut seen = BTreeSet::new();

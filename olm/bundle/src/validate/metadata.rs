@@ -151,8 +151,7 @@ fn check_property(bundle: &Bundle, property: &Property, findings: &mut PartFindi
             let annotated = bundle.annotations.get(PACKAGE).map(String::as_str).unwrap_or_default();
             let named = text(value, "packageName");
             if !annotated.is_empty() && !named.is_empty() && named != annotated {
-                let message =
-                    format!("it says {} and the annotation says {}", quote(named), quote(annotated));
+                let message = format!("it is {}, but the annotation is {}", quote(named), quote(annotated));
                 findings.error(
                     "property-package-mismatch",
                     "value.packageName",

@@ -42,7 +42,7 @@ fn requests(bundle: &Bundle, findings: &mut PartFindings<'_>) {
                     "the container requests no {}; where quotas are set, it is refused",
                     missing.join(" and no ")
                 );
-                findings.warn("practice-resource-requests", field, text, "say what it needs");
+                findings.warn("practice-resource-requests", field, text, "set the requests");
             }
         }
     }
@@ -53,7 +53,7 @@ fn descriptions(bundle: &Bundle, findings: &mut PartFindings<'_>) {
         for (index, crd) in crds.iter().enumerate().filter(|(_, crd)| crd.description.is_empty()) {
             let field = format!("spec.customresourcedefinitions.{relation}[{index}].description");
             let text = format!("{} has no description", crd.name);
-            findings.warn("practice-crd-description", field, text, "say in a sentence what it is for");
+            findings.warn("practice-crd-description", field, text, "describe its purpose in one sentence");
         }
     }
 }
@@ -72,7 +72,7 @@ fn rights(bundle: &Bundle, findings: &mut PartFindings<'_>) {
             });
             if let Some(rule) = rule {
                 let field = format!("spec.install.spec.{key}[{index}].rules[{rule}]");
-                let text = "it may create CustomResourceDefinitions, whose upgrades nobody checks then";
+                let text = "it may create CustomResourceDefinitions, whose upgrades are not checked";
                 findings.warn(
                     "practice-crd-rights",
                     field,

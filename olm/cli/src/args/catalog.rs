@@ -231,9 +231,9 @@ pub struct CatalogListArgs {
     pub registry: RegistryArgs,
 }
 
-/// How a graph is drawn.
+/// Output format of a graph.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Drawing {
+pub enum GraphFormat {
     /// Plain text.
     #[default]
     Text,
@@ -258,7 +258,7 @@ pub struct GraphArgs {
     pub channel: Option<String>,
     /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
-    pub output: Drawing,
+    pub output: GraphFormat,
     #[command(flatten)]
     pub registry: RegistryArgs,
 }

@@ -7,7 +7,7 @@ use crate::{names, pages};
 pub fn packages() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let candidate =
-            |known: names::Known| CompletionCandidate::new(known.name).help(Some(known.says.into()));
+            |known: names::Known| CompletionCandidate::new(known.name).help(Some(known.description.into()));
         names::known().into_iter().map(candidate).collect()
     })
 }

@@ -3,7 +3,7 @@
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use olm_version::Version;
 
-use super::{CatalogArgs, Drawing, Instances, complete, version_or_range};
+use super::{CatalogArgs, GraphFormat, Instances, complete, version_or_range};
 use crate::output::Report;
 
 /// What stands in for the cluster where a command reads a catalog of its own.
@@ -179,7 +179,7 @@ pub struct PackageGraphArgs {
     pub to: Option<String>,
     /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
-    pub output: Drawing,
+    pub output: GraphFormat,
     #[command(flatten)]
     pub offline: OfflineArgs,
 }

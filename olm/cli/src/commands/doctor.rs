@@ -114,14 +114,14 @@ fn text(outcome: &Outcome<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use olm_ops::doctor::Code as Ill;
+    use olm_ops::doctor::Code;
 
     use super::*;
 
     #[test]
     fn each_problem_is_shown_with_code_object_cause_and_fix() {
         let problem = Problem {
-            code: Ill::WebhookUnanswered,
+            code: Code::WebhookUnanswered,
             severity: Severity::Error,
             object: Some("ValidatingWebhookConfiguration a".into()),
             why: "no pod is ready".into(),
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn what_was_not_checked_is_never_called_well() {
         let unchecked = |why: &str| Problem {
-            code: Ill::NotChecked,
+            code: Code::NotChecked,
             severity: Severity::Info,
             object: None,
             why: why.into(),

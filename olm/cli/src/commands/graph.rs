@@ -19,16 +19,16 @@ pub async fn run(global: &Global, args: PackageGraphArgs) -> Result<(), Failure>
     let mut subject = Subject::find(global, &args.offline, query).await?;
     let package = subject.package().await?;
     let channel = args.channel.as_deref();
-    let picture = UpgradeGraph::of(&package, channel);
-    let mut picture =
-        picture.ok_or_else(|| Failure::from(&package.nearest_channel(channel.unwrap_or_default())))?;
+    let graph = UpgradeGraph::of(&package, channel);
+    let mut graph =
+        graph.ok_or_else(|| Failure::from(&package.nearest_channel(channel.unwrap_or_default())))?;
 
     let from = args.from.as_ref().map(|version| version_of(&package, version)).transpose()?;
     if let Some(to) = &args.to {
         let to = version_of(&package, to)?;
         subject.subscription.spec.version = to.version.as_ref().map(ToString::to_string);
     }
-    let mut way = Vec::new();
+    let mut path = Vec::new();
     if let (Some(from), None) = (from, &args.channel) {
         // The channel of the Subscription may not contain the bundle.
         subject.subscription.spec.channel = channel_with(&package, &subject, &from.name);
@@ -40,13 +40,13 @@ pub async fn run(global: &Global, args: PackageGraphArgs) -> Result<(), Failure>
             None => subject.resolve().await,
         };
         let asked = args.from.is_some() || args.to.is_some();
-        way = hops(start, resolved, asked).map_err(|refusal| subject.refused(refusal))?;
+        path = hops(start, resolved, asked).map_err(|refusal| subject.refused(refusal))?;
     }
-    picture.mark(subject.installed_csv(), &way);
+    graph.mark(subject.installed_csv(), &path);
     if args.from.is_some() || args.to.is_some() {
-        picture.narrow();
+        graph.narrow();
     }
-    catalog::draw(&picture, args.output)
+    catalog::print_graph(&graph, args.output)
 }
 
 /// The bundles of the upgrade path. Without an explicit start or target, a missing path is not an error: the

@@ -113,7 +113,7 @@ impl Subject {
                         namespace.unwrap_or_else(|| olm_ops::suggested_namespace(&catalogs, package)),
                     )
                 };
-                olm_ops::wanted(&client, &catalogs, &request).await?
+                olm_ops::requested_subscription(&client, &catalogs, &request).await?
             }
         };
         Ok(Self { source: StateSource::Cluster { client, catalogs }, subscription, installed })

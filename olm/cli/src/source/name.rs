@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_images_and_addresses_are_told_apart() {
+    fn paths_images_and_addresses_are_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("catalog.yaml");
         std::fs::write(&file, "schema: olm.package\n").unwrap();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{data, folder, olm, told};
+use crate::{data, folder, olm, transcript};
 
 #[test]
 fn a_bundle_is_judged_with_operator_sdks_exit_codes() {
@@ -31,7 +31,7 @@ fn a_bundle_is_judged_with_operator_sdks_exit_codes() {
 }
 
 #[test]
-fn what_is_no_bundle_is_told() {
+fn an_invalid_bundle_is_reported() {
     let dir = folder(&[("empty/README.md", "x"), ("half/manifests/csv.yaml", "kind: [\n")]);
     let mut all = String::new();
     for (command, name) in [
@@ -44,7 +44,7 @@ fn what_is_no_bundle_is_told() {
         let path = dir.path().join(name).display().to_string();
         all.push_str(&format!(
             "$ olm bundle {command} DIR/{name}\n{}\n\n",
-            told(&olm(&["bundle", command, &path]), dir.path())
+            transcript(&olm(&["bundle", command, &path]), dir.path())
         ));
     }
     insta::assert_snapshot!("no_bundle", all);

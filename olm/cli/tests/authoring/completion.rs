@@ -13,7 +13,7 @@ fn complete(cache: &std::path::Path, words: &[&str]) -> String {
 }
 
 #[test]
-fn commands_are_completed_and_nothing_is_said_without_a_cluster() {
+fn commands_are_completed_and_completion_is_silent_without_a_cluster() {
     let cache = tempfile::tempdir().unwrap();
     let found = complete(cache.path(), &["olm", "catalog", "va"]);
     assert_eq!(found.trim(), "validate");

@@ -125,7 +125,7 @@ fn without_digests(text: &str) -> String {
 }
 
 /// The output of a run without the parts that differ between runs.
-fn told(ran: &Ran, dir: &Path) -> String {
+fn transcript(ran: &Ran, dir: &Path) -> String {
     let text = format!("exit code {}\n--- out\n{}--- err\n{}", ran.code.unwrap_or(-1), ran.out, ran.err);
     let text = text.replace(&dir.display().to_string(), "DIR");
     // `(0.12 s)` and `"milliseconds": 5`
@@ -145,7 +145,7 @@ fn told(ran: &Ran, dir: &Path) -> String {
 }
 
 #[test]
-fn the_help_of_every_command_says_what_it_is_for_with_examples() {
+fn the_help_of_every_command_has_a_purpose_and_examples() {
     for (name, args) in [
         ("catalog", vec!["catalog"]),
         ("validate", vec!["catalog", "validate"]),

@@ -101,16 +101,16 @@ async fn answer(State(contents): State<Arc<Contents>>, request: Request) -> Resp
 
 /// Runs the registry in a thread for the duration of the test.
 fn serve(contents: Arc<Contents>) -> SocketAddr {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-            tell.send(listener.local_addr().unwrap()).unwrap();
+            sender.send(listener.local_addr().unwrap()).unwrap();
             axum::serve(listener, Router::new().fallback(answer).with_state(contents)).await.unwrap();
         });
     });
-    told.recv().unwrap()
+    receiver.recv().unwrap()
 }
 
 fn names(layout: &Path) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Ran, data, folder, olm, told, without_digests};
+use crate::{Ran, data, folder, olm, transcript, without_digests};
 
 /// `demo` with three versions and a candidate; `needy`, with a dependency that no package provides; `old`,
 /// which is deprecated.
@@ -156,13 +156,16 @@ fn ask(dir: &std::path::Path, lines: &[&str]) -> String {
         let args: Vec<&str> = line.split(' ').chain(["--catalog-dir", path]).collect();
         let ran = olm(&args);
         readable(&ran);
-        all.push_str(&format!("$ olm {line} --catalog-dir DIR\n{}\n\n", without_digests(&told(&ran, dir))));
+        all.push_str(&format!(
+            "$ olm {line} --catalog-dir DIR\n{}\n\n",
+            without_digests(&transcript(&ran, dir))
+        ));
     }
     all
 }
 
 #[test]
-fn why_says_what_is_chosen_and_what_is_not() {
+fn why_explains_selected_and_rejected_versions() {
     let dir = folder(&[("catalog.yaml", CATALOG)]);
     insta::assert_snapshot!(
         "why_chosen",
@@ -290,7 +293,7 @@ fn a_plan_without_a_cluster_shows_all_that_can_be_known() {
 }
 
 #[test]
-fn a_plan_from_a_bundle_that_left_the_catalog_says_what_it_cannot_know() {
+fn a_plan_from_a_bundle_that_left_the_catalog_lists_unchecked_facts() {
     let dir = repository();
     std::fs::remove_dir_all(dir.path().join("operators/widget/1.0.0")).unwrap();
     let path = dir.path().to_str().unwrap();
@@ -350,7 +353,7 @@ fn real_packages_have_readable_answers() {
         readable(&ran);
         // problems of other packages are not part of this test
         let ran = Ran { err: ran.err.lines().filter(|l| !l.starts_with("warning: ")).collect(), ..ran };
-        all.push_str(&format!("$ olm {line}\n{}\n\n", without_digests(&told(&ran, root))));
+        all.push_str(&format!("$ olm {line}\n{}\n\n", without_digests(&transcript(&ran, root))));
     }
     insta::assert_snapshot!("why_real", all);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{CATALOG, data, folder, olm, olm_with, told};
+use crate::{CATALOG, data, folder, olm, olm_with, transcript};
 
 fn text(path: &std::path::Path) -> String {
     path.to_str().unwrap().to_owned()
@@ -18,14 +18,14 @@ fn a_verdict_names_places_and_ends_with_totals() {
     let dir = folder(&[("demo/catalog.yaml", CATALOG), ("other/catalog.yaml", &broken)]);
     let path = text(dir.path());
     // when it is validated, then both are reported
-    insta::assert_snapshot!("validate_text", told(&olm(&["catalog", "validate", &path]), dir.path()));
+    insta::assert_snapshot!("validate_text", transcript(&olm(&["catalog", "validate", &path]), dir.path()));
     insta::assert_snapshot!(
         "validate_json",
-        told(&olm(&["catalog", "validate", &path, "-o", "json"]), dir.path())
+        transcript(&olm(&["catalog", "validate", &path, "-o", "json"]), dir.path())
     );
     // and the valid one alone passes
     let sound = text(&dir.path().join("demo"));
-    insta::assert_snapshot!("validate_valid", told(&olm(&["catalog", "validate", &sound]), dir.path()));
+    insta::assert_snapshot!("validate_valid", transcript(&olm(&["catalog", "validate", &sound]), dir.path()));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn lists_and_graphs_read_like_this() {
     ] {
         let ran = olm(args);
         let line = args.join(" ").replace(&path, "DIR");
-        all.push_str(&format!("$ olm {line}\n{}\n\n", told(&ran, dir.path())));
+        all.push_str(&format!("$ olm {line}\n{}\n\n", transcript(&ran, dir.path())));
     }
     insta::assert_snapshot!("lists", all);
 }
@@ -109,7 +109,7 @@ fn diff_ends_as_diff_does() {
     ]);
     let path = |name: &str| text(&dir.path().join(name));
     let different = olm(&["catalog", "diff", &path("old.yaml"), &path("new.yaml")]);
-    insta::assert_snapshot!("diff", told(&different, dir.path()));
+    insta::assert_snapshot!("diff", transcript(&different, dir.path()));
     let same = olm(&["catalog", "diff", &path("old.yaml"), &path("same.yaml")]);
     assert_eq!((same.code, same.out.as_str()), (Some(0), ""), "{}", same.err);
     assert_eq!(olm(&["catalog", "diff", &path("old.yaml"), &path("none.yaml")]).code, Some(3));
@@ -119,7 +119,7 @@ fn diff_ends_as_diff_does() {
 }
 
 #[test]
-fn what_is_not_there_is_told_with_the_next_step() {
+fn missing_objects_are_reported_with_the_next_step() {
     let dir = folder(&[("empty/README.md", "nothing")]);
     let mut all = String::new();
     for source in [
@@ -136,7 +136,7 @@ fn what_is_not_there_is_told_with_the_next_step() {
         if source.starts_with("http") {
             assert!(ran.code == Some(1) && ran.err.contains("127.0.0.1:1"), "{}", ran.err);
         } else {
-            all.push_str(&format!("{}\n\n", told(&ran, dir.path())));
+            all.push_str(&format!("{}\n\n", transcript(&ran, dir.path())));
         }
     }
     insta::assert_snapshot!("absent", all);
@@ -145,7 +145,7 @@ fn what_is_not_there_is_told_with_the_next_step() {
 }
 
 #[test]
-fn nobody_has_to_read_to_the_end() {
+fn a_closed_pipe_ends_the_output_without_an_error() {
     use std::{io::Read as _, process::Stdio};
     let Some(catalog) = data("catalogs/community-dev.json") else { return };
     // given a reader that closes the pipe

@@ -76,7 +76,7 @@ fn layout(root: &Path, signatures: &[&str]) -> String {
 }
 
 #[test]
-fn t22_verify_says_who_signed_an_image_in_both_formats() {
+fn t22_verify_shows_the_signer_of_an_image_in_both_formats() {
     let (key, root) = (flag("key.pub"), flag("root.json"));
     let identity =
         ["--certificate-identity", SUBJECT, "--certificate-oidc-issuer", ISSUER, "--trusted-root", &root];
@@ -99,7 +99,7 @@ fn t22_verify_says_who_signed_an_image_in_both_formats() {
 }
 
 #[test]
-fn t22_verify_says_why_an_image_is_not_signed_as_required_and_ends_with_1() {
+fn t22_verify_explains_a_failed_requirement_and_exits_with_1() {
     let dir = tempfile::tempdir().unwrap();
     let (key, other, root) = (flag("key.pub"), flag("other.pub"), flag("root.json"));
     let identity =

@@ -133,7 +133,7 @@ pub mod tests {
     }
 
     #[test]
-    fn an_unknown_authority_says_where_the_site_adds_it() {
+    fn an_unknown_authority_names_where_the_site_adds_it() {
         let granted =
             Granted { options: Options::default(), missing: vec!["pull secret a/b is gone".into()] };
         let untrusted =
@@ -152,7 +152,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_secret_of_another_type_says_how_to_make_one() {
+    fn a_secret_of_another_type_suggests_a_command() {
         let error = add(&mut Options::default(), "a/b", &secret("password", "x")).unwrap_err();
         assert!(error.contains("a/b") && error.contains("kubectl create secret docker-registry"), "{error}");
     }

@@ -89,14 +89,14 @@ impl BundleImageError {
 
 /// A bundle as its catalog names it.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct BundleRequest {
     pub catalog: CatalogRef,
     pub package: String,
     pub bundle: String,
     pub image: String,
 }
 
-impl Wanted {
+impl BundleRequest {
     fn name(&self) -> String {
         let Self { catalog, package, bundle, image } = self;
         hex(&Sha256::digest(format!("{catalog}\0{package}\0{bundle}\0{image}").as_bytes()))
@@ -170,21 +170,21 @@ impl BundleImages {
     /// call starts a pull before the retry time.
     pub async fn document(
         self: &Arc<Self>,
-        wanted: &Wanted,
+        request: &BundleRequest,
         access: &Access,
     ) -> Result<Arc<[u8]>, BundleImageError> {
-        let name = wanted.name();
-        let kept = self.kept(&name, wanted);
+        let name = request.name();
+        let kept = self.kept(&name, request);
         if let Some(kept) = kept.as_ref().filter(|kept| kept.fresh) {
             return Ok(Arc::clone(&kept.document));
         }
         let result = match self.remembered_failure(&name) {
             Some(error) => Err(error),
-            None => match tokio::time::timeout(PATIENCE, self.join(&name, wanted, access)).await {
+            None => match tokio::time::timeout(PATIENCE, self.join(&name, request, access)).await {
                 Ok(result) => result,
                 Err(_) => {
                     let text = format!("it is still being pulled after {} s", PATIENCE.as_secs());
-                    Err(BundleImageError::new(&wanted.image, PULLING, text))
+                    Err(BundleImageError::new(&request.image, PULLING, text))
                 }
             },
         };
@@ -195,19 +195,19 @@ impl BundleImages {
         }
     }
 
-    fn join(self: &Arc<Self>, name: &str, wanted: &Wanted, access: &Access) -> Pull {
+    fn join(self: &Arc<Self>, name: &str, request: &BundleRequest, access: &Access) -> Pull {
         let mut pulls = lock(&self.pulls);
         if let Some(pull) = pulls.get(name) {
             return pull.clone();
         }
-        let (images, access, wanted, name) =
-            (Arc::clone(self), access.clone(), wanted.clone(), name.to_owned());
-        let image = wanted.image.clone();
+        let (images, access, request, name) =
+            (Arc::clone(self), access.clone(), request.clone(), name.to_owned());
+        let image = request.image.clone();
         // In a task of its own, so that the pull continues after the caller has timed out.
         let task = tokio::spawn({
             let name = name.clone();
             async move {
-                let result = images.pull(&name, &wanted, &access).await;
+                let result = images.pull(&name, &request, &access).await;
                 images.remember(&name, &result);
                 lock(&images.pulls).remove(&name);
                 result
@@ -224,10 +224,10 @@ impl BundleImages {
     async fn pull(
         &self,
         name: &str,
-        wanted: &Wanted,
+        request: &BundleRequest,
         access: &Access,
     ) -> Result<Arc<[u8]>, BundleImageError> {
-        let image = wanted.image.as_str();
+        let image = request.image.as_str();
         let failed = |code, text: String| BundleImageError::new(image, code, text);
         let io = |error: io::Error| {
             let folder = self.folder.display();
@@ -244,7 +244,7 @@ impl BundleImages {
         let limits =
             Limits { unpacked_bytes: UNPACKED_BYTES, download_bytes: DOWNLOAD_BYTES, ..Limits::default() };
         let options = Options { limits, ..granted.options.clone() };
-        tracing::info!(image, catalog = %wanted.catalog, "pulling a bundle");
+        tracing::info!(image, catalog = %request.catalog, "pulling a bundle");
         let pulled = olm_catalog_sources::bundle(&source, &options, &dest);
         match tokio::time::timeout(DEADLINE, pulled).await {
             Ok(Ok(_)) => {}
@@ -257,18 +257,18 @@ impl BundleImages {
             }
         }
         let read = tokio::task::spawn_blocking({
-            let wanted = wanted.clone();
+            let request = request.clone();
             move || {
                 let bundle = Bundle::from_dir(&dest).map_err(|error| error.to_string())?;
                 drop(work);
-                document::of(&bundle, &wanted.bundle, &wanted.package, &wanted.image)
+                document::of(&bundle, &request.bundle, &request.package, &request.image)
             }
         });
         let read =
             read.await.map_err(|error| failed(INVALID, format!("the read was interrupted: {error}")))?;
         let document = read.map_err(|text| failed(INVALID, text))?;
         // A bundle that fails to be cached is still usable.
-        if let Err(error) = self.keep(name, wanted, &document) {
+        if let Err(error) = self.keep(name, request, &document) {
             tracing::warn!(image, %error, "failed to cache a bundle");
         }
         Ok(document.into())
@@ -305,7 +305,7 @@ impl BundleImages {
         self.folder.join("documents").join(digest)
     }
 
-    fn kept(&self, name: &str, wanted: &Wanted) -> Option<CachedBundle> {
+    fn kept(&self, name: &str, request: &BundleRequest) -> Option<CachedBundle> {
         let _guard = lock(&self.files);
         let path = self.reference(name);
         let reference: Reference = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
@@ -325,10 +325,10 @@ impl BundleImages {
             let _ = file.set_modified(SystemTime::now());
         }
         let age = jiff::Timestamp::now().duration_since(reference.pulled).unsigned_abs();
-        Some(CachedBundle { document: document.into(), fresh: wanted.is_pinned() || age < TAG_KEPT })
+        Some(CachedBundle { document: document.into(), fresh: request.is_pinned() || age < TAG_KEPT })
     }
 
-    fn keep(&self, name: &str, wanted: &Wanted, document: &[u8]) -> io::Result<()> {
+    fn keep(&self, name: &str, request: &BundleRequest, document: &[u8]) -> io::Result<()> {
         let _guard = lock(&self.files);
         for folder in ["refs", "documents"] {
             fs::create_dir_all(self.folder.join(folder))?;
@@ -336,7 +336,7 @@ impl BundleImages {
         let digest = hex(&Sha256::digest(document));
         write(&self.folder, &self.kept_document(&digest), document)?;
         let reference =
-            Reference { image: wanted.image.clone(), document: digest, pulled: jiff::Timestamp::now() };
+            Reference { image: request.image.clone(), document: digest, pulled: jiff::Timestamp::now() };
         write(&self.folder, &self.reference(name), &serde_json::to_vec(&reference)?)?;
         self.make_room()
     }

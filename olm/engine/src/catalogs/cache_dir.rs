@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_says_what_to_do() {
+    fn an_unwritable_folder_is_reported_with_a_fix() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = CacheDir::open(Some(file.path())).unwrap_err().to_string();
         assert!(error.contains(&file.path().display().to_string()), "{error}");

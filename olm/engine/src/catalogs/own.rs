@@ -9,7 +9,9 @@ use olm_catalog::BundleEntry;
 use olm_catalog_sources::FoundSignatures;
 use tokio::sync::watch;
 
-use super::{Access, BundleImageError, BundleImages, CatalogRef, Key, SignatureCache, bundles::Wanted};
+use super::{
+    Access, BundleImageError, BundleImages, CatalogRef, Key, SignatureCache, bundles::BundleRequest,
+};
 
 /// The sources of one of the manager's own catalogs.
 #[derive(Debug)]
@@ -32,13 +34,13 @@ impl Own {
         entry: &BundleEntry,
         image: &str,
     ) -> Result<Arc<[u8]>, BundleImageError> {
-        let wanted = Wanted {
+        let request = BundleRequest {
             catalog: self.catalog.clone(),
             package: entry.package.clone(),
             bundle: entry.name.clone(),
             image: image.to_owned(),
         };
-        self.images.document(&wanted, &self.access).await
+        self.images.document(&request, &self.access).await
     }
 
     pub(super) async fn signatures(&self, image: &str) -> Result<FoundSignatures, String> {

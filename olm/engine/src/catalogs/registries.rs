@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_says_mirrors_and_registries_without_tls() {
+    fn the_file_lists_mirrors_and_registries_without_tls() {
         let (folder, registries) = settings(
             "mirrors:\n- source: quay.io\n  mirrors: ['mirror.example.com:5000/quay']\nplainHttp: ['registry.dev:5000']\n",
         );
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typing_error_is_told_with_file_and_field() {
+    fn a_typing_error_is_reported_with_file_and_field() {
         let (_folder, registries) = settings("mirror: []\n");
         let error = registries.options().unwrap_err();
         assert!(error.contains("registries.yaml") && error.contains("mirror"), "{error}");

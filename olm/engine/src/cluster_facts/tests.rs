@@ -147,7 +147,7 @@ async fn an_ordinary_install_asks_four_questions() {
 }
 
 #[tokio::test]
-async fn somebody_who_asks_is_told_of_their_rights_and_of_the_managers() {
+async fn a_caller_gets_their_rights_and_those_of_the_manager() {
     // given the manager's role, and a user who may do everything in the namespace
     let case = Case::new();
     let role = json!({ "metadata": { "name": "olm-manager" }, "rules": [{ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] }] });
@@ -195,7 +195,8 @@ fn the_manager_has_the_rights_that_plans_and_their_checks_need() {
     // and write and grant what the shipped operator needs, without access to namespaces
     let mut case = Case::new();
     assert!(namespaces_to_review(&case.input(), &access).is_empty());
-    let who = Who::ServiceAccount { namespace: manager_namespace().to_owned(), name: MANAGER.to_owned() };
+    let who =
+        Identity::ServiceAccount { namespace: manager_namespace().to_owned(), name: MANAGER.to_owned() };
     case.facts.installer = Fact::Known(Principal { who, access, exact: true });
     let plan = make_plan(&case.input(), &with_namespace());
     let codes: Vec<_> = plan.findings.iter().map(|f| f.code).collect();

@@ -17,7 +17,7 @@ fn what_is_too_large_is_named_with_its_size() {
 }
 
 #[test]
-fn operators_are_told_of_as_many_namespaces_as_linux_passes_on() {
+fn the_namespace_list_is_limited_by_linux_environment_size() {
     let names = |count: usize| -> Vec<String> { (0..count).map(|n| format!("team-{n:05}")).collect() };
     assert!(fit(&names(10_000)));
     assert!(!fit(&names(11_000)));
@@ -25,7 +25,7 @@ fn operators_are_told_of_as_many_namespaces_as_linux_passes_on() {
 
 proptest! {
     #[test]
-    fn a_text_is_never_longer_and_says_that_it_was(text in "\\PC{0,40}", max in 3_usize..60) {
+    fn a_text_is_never_longer_and_marks_truncation(text in "\\PC{0,40}", max in 3_usize..60) {
         let cut = truncate(&text, max);
         prop_assert!(cut.len() <= max);
         prop_assert!(cut == text || cut.ends_with('…'));

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_namespace_or_nobodys_component_is_not_shared() {
+    fn namespaced_objects_and_unowned_ones_are_not_shared() {
         assert_eq!(components(&of(Some("x"), &["thing.db", "thing.web"])), (vec![], vec![]));
         assert_eq!(components(&of(None, &["thing.web"])).1, []);
         assert_eq!(components(&ObjectMeta::default()), (vec![], vec![]));

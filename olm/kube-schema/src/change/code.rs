@@ -124,7 +124,7 @@ codes! {
     DefaultChanged = "default-changed",
     /// A field is not filled in any more.
     DefaultRemoved = "default-removed",
-    /// The items of a list are told apart in another way.
+    /// The items of a list are identified in another way.
     ListTypeChanged = "list-type-changed",
     /// A map is merged in another way.
     MapTypeChanged = "map-type-changed",

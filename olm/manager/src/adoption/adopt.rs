@@ -35,7 +35,7 @@ const MADE_BY_OLM: &str = "olm.permissions.hash";
 
 /// The remains of OLM on a version.
 #[derive(Debug, Default)]
-struct Left {
+struct LegacyObjects {
     /// Roles and bindings.
     rights: Vec<Owned>,
 }
@@ -46,7 +46,7 @@ pub(super) async fn adopt(ctx: &Ctx) -> Result<(), Error> {
         return Ok(());
     }
     tracing::info!(versions = found.len(), "adopting the objects of OLM");
-    for (owner, left) in found {
+    for (owner, legacy) in found {
         let api = Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &owner.namespace);
         let what = format!("get ClusterServiceVersion {}/{}", owner.namespace, owner.name);
         // Objects of a deleted version are orphaned and not adopted.
@@ -54,14 +54,14 @@ pub(super) async fn adopt(ctx: &Ctx) -> Result<(), Error> {
         if csv.metadata.deletion_timestamp.is_some() || csv.labels().contains_key(names::LABEL_COPIED_FROM) {
             continue;
         }
-        version(&csv, left, ctx).await?;
+        version(&csv, legacy, ctx).await?;
     }
     Ok(())
 }
 
 /// The versions with traces of OLM: its roles, or Deployments with its fields.
-async fn found(ctx: &Ctx) -> Result<BTreeMap<OwnerKey, Left>, Error> {
-    let mut out: BTreeMap<OwnerKey, Left> = BTreeMap::new();
+async fn found(ctx: &Ctx) -> Result<BTreeMap<OwnerKey, LegacyObjects>, Error> {
+    let mut out: BTreeMap<OwnerKey, LegacyObjects> = BTreeMap::new();
     let selector = format!("{MADE_BY_OLM},{}=ClusterServiceVersion", names::LABEL_OWNER_KIND);
     let rights = labelled(&ctx.client, &selector).await.map_err(Error::kube("list the roles of OLM"))?;
     for owned in rights {
@@ -80,7 +80,7 @@ fn moved(metadata: &Value) -> Option<Vec<Value>> {
 }
 
 /// Adopts one version. New rights first: between two requests the operator has both.
-async fn version(csv: &ClusterServiceVersion, left: Left, ctx: &Ctx) -> Result<(), Error> {
+async fn version(csv: &ClusterServiceVersion, legacy: LegacyObjects, ctx: &Ctx) -> Result<(), Error> {
     let namespace = csv.namespace().unwrap_or_default();
     let name = csv.name_any();
     let groups = Api::<OperatorGroup>::namespaced(ctx.client.clone(), &namespace);
@@ -110,7 +110,7 @@ async fn version(csv: &ClusterServiceVersion, left: Left, ctx: &Ctx) -> Result<(
         }
     }
     let mut removed = Vec::new();
-    for owned in left.rights {
+    for owned in legacy.rights {
         let id = owned.metadata.name.clone().unwrap_or_default();
         if kept.contains(&(owned.resource.kind.clone(), owned.metadata.namespace.clone(), id.clone())) {
             continue;

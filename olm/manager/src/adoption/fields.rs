@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_is_nobodys_business() {
+    fn fields_of_other_managers_are_ignored() {
         assert_eq!(adopted(&[entry("kubectl", "Update", json!({ "f:a": {} }))], "ours"), None);
         assert_eq!(adopted(&[], "ours"), None);
         // and fields of another API version are not merged

@@ -12,7 +12,7 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, ResourceExt, api::PostParams};
 use olm_api::{InstallPlan, OperatorGroup, Subscription};
 use olm_ops::authority::{Authority, record};
-use olm_plan::{AccessRequest, Demands, Plan, Who};
+use olm_plan::{AccessRequest, Demands, Identity, Plan};
 use tokio::sync::OnceCell;
 
 use crate::{cache::ClusterCache, context::Error};
@@ -142,8 +142,8 @@ impl Authorities {
         account: &str,
     ) -> Result<Permission, Error> {
         let namespace = group.namespace().unwrap_or_default();
-        let is_it =
-            author.who() == Who::ServiceAccount { namespace: namespace.clone(), name: account.to_owned() };
+        let is_it = author.who()
+            == Identity::ServiceAccount { namespace: namespace.clone(), name: account.to_owned() };
         if is_it
             || review::any(&self.client, author, AccessRequest::to_use_account(&namespace, account)).await?
         {

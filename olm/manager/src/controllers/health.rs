@@ -28,12 +28,12 @@ pub(crate) fn conditions(
         }
     };
     set(conditions, names::CONDITION_READY, (ready, reason, message), generation, now);
-    trouble(conditions, health, generation, now);
+    set_abnormal_conditions(conditions, health, generation, now);
 }
 
 /// Sets `Reconciling` or `Stalled` where one of them is true, and leaves `Ready` to the caller. As in
 /// kstatus, these two exist only while they are true.
-pub(crate) fn trouble(
+pub(crate) fn set_abnormal_conditions(
     conditions: &mut Vec<Condition>,
     health: &Health,
     generation: Option<i64>,

@@ -226,7 +226,7 @@ async fn a_bundle_that_is_an_image_is_handed_out_with_its_manifests() {
 }
 
 #[tokio::test]
-async fn a_bundle_that_cannot_be_pulled_says_why_with_a_code() {
+async fn a_failed_bundle_pull_is_reported_with_a_code() {
     let world = world().await;
     world.registry.mood(Mood::Denies);
     let path = "/catalogs/olm/images/api/v1/bundles/etcd/etcdoperator.v0.10.1";
@@ -273,7 +273,7 @@ async fn what_no_catalog_names_is_never_pulled() {
 }
 
 #[tokio::test]
-async fn who_does_not_lead_is_alive_and_says_what_it_waits_for() {
+async fn a_standby_is_alive_and_reports_what_it_waits_for() {
     let world = world().await;
     assert_eq!(get(&world, "/healthz").await, (200, b"ok\n".to_vec()));
     assert_eq!(get(&world, "/readyz").await, (503, b"loading catalogs\n".to_vec()));

@@ -73,14 +73,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_label_says_cannot_break_the_page() {
+    fn label_values_are_escaped() {
         let mut page = Page::new();
         page.family("olm_install_plans", [(vec!["a\"} 1\nb\\".to_owned()], 1.0)]);
         assert!(page.end().contains("olm_install_plans{phase=\"a\\\"} 1\\nb\\\\\"} 1\n"));
     }
 
     #[test]
-    fn a_family_has_a_bound_and_says_what_it_leaves_out() {
+    fn a_family_is_bounded_and_counts_dropped_series() {
         let mut page = Page::new();
         let series = (0..MOST_SERIES + 7).map(|n| (vec![n.to_string(), "n".into(), "v".into()], 1.0));
         page.family("csv_succeeded", series.collect::<Vec<_>>());

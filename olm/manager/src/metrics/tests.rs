@@ -75,7 +75,7 @@ fn counters_are_rendered_as_prometheus_text() {
 }
 
 #[test]
-fn what_is_said_of_an_object_goes_with_it() {
+fn series_of_an_object_are_removed_with_it() {
     // given an installation with a blocked upgrade and a version that does not run
     let subscription = json!({
         "metadata": { "name": "etcd", "namespace": "a" },
@@ -137,10 +137,7 @@ fn table() -> String {
         };
         format!("| `{}` | {} | {labels} | {} |\n", family.name, family.kind, family.help)
     });
-    format!(
-        "| metric | type | labels | what it says |\n| --- | --- | --- | --- |\n{}",
-        rows.collect::<String>()
-    )
+    format!("| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n{}", rows.collect::<String>())
 }
 
 #[test]

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_somebody_is_authenticated() {
+    fn every_identified_caller_is_authenticated() {
         let named =
             |user: &str, given: &[&str]| groups(user, given.iter().map(|g| (*g).to_owned()).collect());
         assert_eq!(named("system:kube-aggregator", &[]), [AUTHENTICATED]);

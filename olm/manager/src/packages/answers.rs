@@ -19,7 +19,7 @@ use super::{
     GROUP, KIND, RESOURCE, VERSION, api_version,
     listing::{self, Catalog},
     manifest::Source,
-    selector::Wanted,
+    selector::QuerySelector,
     table::{self, Form},
 };
 use crate::{
@@ -157,15 +157,15 @@ impl Answers {
         get: &impl Fn(&str) -> &'a str,
     ) -> Response {
         let Some(form) = Form::of(headers, get("includeObject")) else { return not_acceptable() };
-        let wanted = match Wanted::read(get("labelSelector"), get("fieldSelector")) {
-            Ok(wanted) => wanted,
+        let selector = match QuerySelector::read(get("labelSelector"), get("fieldSelector")) {
+            Ok(selector) => selector,
             Err(message) => return status(400, "BadRequest", &message),
         };
         // Held until the last package is read.
         let Ok(reader) = Arc::clone(&self.readers).acquire_owned().await else { return busy() };
         match self.catalogs(user, namespace).await {
             Ok(catalogs) => {
-                let body = listing::body(catalogs, namespace.map(str::to_owned), wanted, form, reader);
+                let body = listing::body(catalogs, namespace.map(str::to_owned), selector, form, reader);
                 ([(header::CONTENT_TYPE, "application/json")], body).into_response()
             }
             Err(refusal) => refused(refusal),
@@ -201,7 +201,7 @@ impl Answers {
         )
     }
 
-    /// The picture. It changes with the offered version, which clients name by `resourceVersion`.
+    /// The icon. It changes with the offered version, which clients name by `resourceVersion`.
     async fn icon(
         &self,
         user: &User,

@@ -12,7 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{
     KIND, api_version,
     manifest::{Source, manifest},
-    selector::Wanted,
+    selector::QuerySelector,
     table::{self, Form},
 };
 
@@ -28,7 +28,7 @@ struct Listing {
     names: VecDeque<String>,
     /// The namespace of the request; `None` is all of them.
     namespace: Option<String>,
-    wanted: Wanted,
+    selector: QuerySelector,
     form: Form,
     now: Timestamp,
     first: bool,
@@ -39,7 +39,7 @@ struct Listing {
 pub(super) fn body(
     catalogs: Vec<Catalog>,
     namespace: Option<String>,
-    wanted: Wanted,
+    selector: QuerySelector,
     form: Form,
     reader: OwnedSemaphorePermit,
 ) -> Body {
@@ -60,7 +60,7 @@ pub(super) fn body(
         catalogs: catalogs.into(),
         names: VecDeque::new(),
         namespace,
-        wanted,
+        selector,
         form,
         now: Timestamp::now(),
         first: true,
@@ -88,7 +88,7 @@ impl Listing {
     /// The packages of the first catalog that the selector may match.
     fn packages(&self) -> VecDeque<String> {
         let names = self.catalogs.front().into_iter().flat_map(|catalog| catalog.loaded.catalog.summaries());
-        names.filter(|summary| self.wanted.may_be(&summary.name)).map(|s| s.name.clone()).collect()
+        names.filter(|summary| self.selector.may_be(&summary.name)).map(|s| s.name.clone()).collect()
     }
 
     async fn item(&mut self) -> Option<Value> {
@@ -100,7 +100,7 @@ impl Listing {
             };
             let catalog = self.catalogs.front()?;
             if let Some(found) = read(catalog, &name, self.namespace.as_deref()).await
-                && self.wanted.matches(&labels(&found))
+                && self.selector.matches(&labels(&found))
             {
                 return Some(match self.form {
                     Form::Whole => found,

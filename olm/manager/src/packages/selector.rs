@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::core::{Expression, Selector, SelectorExt};
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted {
+pub(super) struct QuerySelector {
     labels: Selector,
     name: Option<String>,
 }
 
-impl Wanted {
+impl QuerySelector {
     /// Parses both selectors.
     ///
     /// # Errors
@@ -103,18 +103,18 @@ mod tests {
             ("!on", false),
         ];
         for (text, expected) in cases {
-            assert_eq!(Wanted::read(text, "").unwrap().matches(&labels), expected, "{text}");
+            assert_eq!(QuerySelector::read(text, "").unwrap().matches(&labels), expected, "{text}");
         }
         for text in ["a in x)", "a in (x", "= b", "a b", "in (x)"] {
-            assert!(Wanted::read(text, "").unwrap_err().contains("label selector"), "{text}");
+            assert!(QuerySelector::read(text, "").unwrap_err().contains("label selector"), "{text}");
         }
     }
 
     #[test]
     fn fields_are_names_alone() {
-        let one = Wanted::read("", "metadata.name=etcd").unwrap();
+        let one = QuerySelector::read("", "metadata.name=etcd").unwrap();
         assert!(one.may_be("etcd") && !one.may_be("other"));
-        assert!(Wanted::read("", "metadata.namespace=a").is_err());
-        assert!(Wanted::read("", "x").is_err());
+        assert!(QuerySelector::read("", "metadata.namespace=a").is_err());
+        assert!(QuerySelector::read("", "x").is_err());
     }
 }

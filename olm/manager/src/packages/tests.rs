@@ -148,7 +148,7 @@ async fn get_as(user: &str, path: &str, accept: &str) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_package_is_told_as_upstream_tells_it() {
+async fn a_package_is_shown_as_upstream_shows_it() {
     // when
     let (code, found) = get(
         &ALL.replace("v1/packagemanifests", "v1/namespaces/team/packagemanifests/etcd"),
@@ -269,7 +269,7 @@ async fn kubectl_gets_a_table() {
 }
 
 #[tokio::test]
-async fn the_icon_is_a_picture() {
+async fn the_icon_is_an_image() {
     let path = ALL.replace("v1/packagemanifests", "v1/namespaces/olm/packagemanifests/etcd/icon");
     let caller = || Caller::new(front(), Some(certificate("front")));
     let (code, headers, body) = ask(caller(), &path, &[("x-remote-user", "ann")]).await;
@@ -282,10 +282,10 @@ async fn the_icon_is_a_picture() {
 }
 
 #[tokio::test]
-async fn only_the_api_server_may_say_who_asks_and_only_who_may_is_answered() {
+async fn only_the_api_server_may_name_the_caller_and_only_permitted_callers_are_served() {
     let user = [("x-remote-user", "ann"), ("x-remote-group", "system:masters")];
     // Without its certificate, or with one of another name, the request is anonymous.
-    for certificate in [None, Some(certificate("somebody"))] {
+    for certificate in [None, Some(certificate("another"))] {
         let (code, _, body) = ask(Caller::new(front(), certificate), ALL, &user).await;
         assert_eq!(code, 401, "{}", String::from_utf8_lossy(&body));
     }
@@ -304,7 +304,7 @@ async fn only_the_api_server_may_say_who_asks_and_only_who_may_is_answered() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said_as_kubernetes_says_it() {
+async fn missing_objects_are_reported_as_by_kubernetes() {
     let one = |name: &str| {
         ALL.replace("v1/packagemanifests", &format!("v1/namespaces/olm/packagemanifests/{name}"))
     };

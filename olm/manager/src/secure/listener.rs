@@ -87,7 +87,7 @@ pub(super) async fn serve(listener: TcpListener, current: Current, router: Route
         let stranger = Arc::clone(&current.stranger);
         tokio::spawn(async move {
             let _slot = slot;
-            let Some((stream, caller)) = shake_hands(stream, &settings, stranger).await else { return };
+            let Some((stream, caller)) = tls_handshake(stream, &settings, stranger).await else { return };
             let mut builder = auto::Builder::new(TokioExecutor::new());
             builder.http1().timer(TokioTimer::new());
             builder.http2().timer(TokioTimer::new());
@@ -105,7 +105,7 @@ pub(super) async fn serve(listener: TcpListener, current: Current, router: Route
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
 }
 
-async fn shake_hands(
+async fn tls_handshake(
     stream: TcpStream,
     settings: &Settings,
     stranger: Arc<Notify>,

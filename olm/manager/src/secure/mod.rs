@@ -1,11 +1,11 @@
 //! The endpoints for the API server: the webhook that records requests, and the aggregated API of
 //! PackageManifests. Served only while the cluster has one of them.
 //!
-//! * [`keeper`] renews the serving certificate, publishes its CA bundle, and reads how the API server
+//! * [`certificate`] renews the serving certificate, publishes its CA bundle, and reads how the API server
 //!   authenticates
 //! * [`listener`] accepts connections
 
-mod keeper;
+mod certificate;
 mod listener;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -40,10 +40,10 @@ const REVIEW: Duration = Duration::from_secs(3);
 pub(crate) async fn run(ctx: Arc<Ctx>, address: SocketAddr, stop: CancellationToken) -> Result<(), Error> {
     let listen = |source| Error::Listen { address, source };
     let listener = tokio::net::TcpListener::bind(address).await.map_err(listen)?;
-    let keeper = keeper::Keeper::new(Arc::clone(&ctx));
-    let settings = keeper.settings();
+    let certificate = certificate::CertificateManager::new(Arc::clone(&ctx));
+    let settings = certificate.settings();
     let router = packages::router(Arc::clone(&ctx)).merge(admission(&ctx.namespace));
-    tokio::join!(keeper.run(&stop), listener::serve(listener, settings, router, &stop));
+    tokio::join!(certificate.run(&stop), listener::serve(listener, settings, router, &stop));
     Ok(())
 }
 

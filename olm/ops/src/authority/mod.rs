@@ -7,7 +7,7 @@ pub mod webhook;
 
 use kube::ResourceExt;
 use olm_api::{InstallPlan, names};
-use olm_plan::Who;
+use olm_plan::Identity;
 
 /// A user or a ServiceAccount, as the API server recorded it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,8 +51,8 @@ impl Authority {
         &self.groups
     }
 
-    pub fn who(&self) -> Who {
-        Who::named(&self.user)
+    pub fn who(&self) -> Identity {
+        Identity::named(&self.user)
     }
 }
 

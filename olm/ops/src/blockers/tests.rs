@@ -31,7 +31,7 @@ fn csv(status: &Value) -> ClusterServiceVersion {
 }
 
 #[test]
-fn who_waits_for_nothing_says_nothing() {
+fn nothing_is_reported_without_blockers() {
     let view = View {
         subscription: Some(subscription(&json!([condition(
             "CatalogSourcesUnhealthy",
@@ -123,7 +123,7 @@ fn each_thing_that_is_waited_for_names_object_reason_and_fix() {
 }
 
 #[test]
-fn the_operator_that_asks_to_stay_is_told_once() {
+fn an_operator_that_blocks_upgrades_is_reported_once() {
     let asked = json!([condition("InstallPlanPending", true, NOT_UPGRADEABLE, "a.v2 waits: busy")]);
     let view = View {
         subscription: Some(subscription(&asked)),
@@ -136,7 +136,7 @@ fn the_operator_that_asks_to_stay_is_told_once() {
 }
 
 #[test]
-fn a_version_tells_each_requirement_that_is_not_met_else_its_pod_else_itself() {
+fn a_version_reports_unmet_requirements_else_its_pod_else_its_phase() {
     let requirements = json!([
         { "kind": "CustomResourceDefinition", "name": "b.example.com", "status": "NotPresent", "message": "CRD \
             is not present" },
@@ -152,9 +152,9 @@ fn a_version_tells_each_requirement_that_is_not_met_else_its_pod_else_itself() {
         Some(NotReady { object, why, failed: true })
     };
     let found = blockers(&View { csv: Some(pending), ..View::default() }, pod(), now());
-    let told: Vec<(&str, &str)> = found.iter().map(|w| (w.object.as_str(), w.text.as_str())).collect();
+    let texts: Vec<(&str, &str)> = found.iter().map(|w| (w.object.as_str(), w.text.as_str())).collect();
     assert_eq!(
-        told,
+        texts,
         [
             ("CustomResourceDefinition b.example.com", "CRD is not present"),
             ("ServiceAccount ns/sa", "missing get pods")
@@ -176,15 +176,15 @@ fn a_version_tells_each_requirement_that_is_not_met_else_its_pod_else_itself() {
 
 #[test]
 fn a_version_that_just_began_to_come_up_waits_for_nothing_yet() {
-    let told = |phase: &str, since: &str| {
+    let count = |phase: &str, since: &str| {
         let csv = csv(&json!({ "phase": phase, "reason": "R", "message": "m", "lastTransitionTime": since }));
         blockers(&View { csv: Some(csv), ..View::default() }, None, now()).len()
     };
-    assert_eq!(told("Installing", "2026-01-01T11:59:55Z"), 0);
-    assert_eq!(told("Installing", "2026-01-01T11:59:45Z"), 1);
+    assert_eq!(count("Installing", "2026-01-01T11:59:55Z"), 0);
+    assert_eq!(count("Installing", "2026-01-01T11:59:45Z"), 1);
     // a failure is reported at once, and so is a pod that waiting does not start
-    assert_eq!(told("Failed", "2026-01-01T11:59:59Z"), 1);
-    let told = |failed: bool| {
+    assert_eq!(count("Failed", "2026-01-01T11:59:59Z"), 1);
+    let count = |failed: bool| {
         let since = "2026-01-01T11:59:59Z";
         let csv = csv(
             &json!({ "phase": "Installing", "reason": "R", "message": "m", "lastTransitionTime": since }),
@@ -192,5 +192,5 @@ fn a_version_that_just_began_to_come_up_waits_for_nothing_yet() {
         let pod = NotReady { object: "Pod ns/a-1".into(), why: "w".into(), failed };
         blockers(&View { csv: Some(csv), ..View::default() }, Some(pod), now()).len()
     };
-    assert_eq!((told(false), told(true)), (0, 1));
+    assert_eq!((count(false), count(true)), (0, 1));
 }

@@ -44,7 +44,7 @@ pub(super) struct Compared {
 
 /// The objects of an installation. Those of another version are unknown. Without the options of the
 /// installation (a Helm release has them in its values), only objects that do not depend on them are known.
-fn wanted(found: &Installation) -> Vec<Value> {
+fn expected_objects(found: &Installation) -> Vec<Value> {
     if found.version.as_deref() != Some(env!("CARGO_PKG_VERSION")) {
         return Vec::new();
     }
@@ -64,7 +64,7 @@ fn wanted(found: &Installation) -> Vec<Value> {
 pub(super) async fn read(client: &Client, found: &Installation) -> (Vec<Compared>, Vec<String>) {
     let resources = Resources::new(client.clone());
     let (mut out, mut unread) = (Vec::new(), BTreeSet::new());
-    let wanted = match for_server(client, wanted(found)).await {
+    let wanted = match for_server(client, expected_objects(found)).await {
         Ok(wanted) => wanted,
         Err(error) => return (out, vec![format!("API discovery: {error}")]),
     };
@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn as_applied() -> Vec<Compared> {
-        let objects = wanted(&installed(Some(ManifestOptions::default())));
+        let objects = expected_objects(&installed(Some(ManifestOptions::default())));
         objects.into_iter().map(|wanted| Compared { live: Some(wanted.clone()), wanted }).collect()
     }
 
@@ -273,8 +273,8 @@ mod tests {
     #[test]
     fn an_installation_of_another_version_or_without_options_is_compared_as_far_as_it_is_known() {
         let other = Installation { version: Some("9.9.9".into()), ..installed(None) };
-        assert!(wanted(&other).is_empty());
-        let helm = wanted(&installed(None));
+        assert!(expected_objects(&other).is_empty());
+        let helm = expected_objects(&installed(None));
         assert!(helm.iter().any(|o| o["kind"] == "ClusterRole"));
         assert!(helm.iter().all(|o| o["kind"] != "NetworkPolicy"));
     }

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn one_message_is_said_once_and_many_objects_are_counted() {
+    fn equal_messages_are_merged_and_objects_counted() {
         let both = json!([{ "type": "Ready", "status": "False", "message": "m" },
             { "type": "Degraded", "status": "True", "message": "m" }]);
         assert_eq!(check(&[operand("x", both.clone())], now())[0].why, "Degraded=True: m; Ready=False");

@@ -88,12 +88,12 @@ fn version(csv: &ClusterServiceVersion, now: Timestamp) -> Vec<Problem> {
     let since =
         status.last_transition_time.as_ref().or(csv.metadata.creation_timestamp.as_ref()).map(|t| t.0);
     let late = since.is_some_and(|since| now.duration_since(since) > PATIENCE);
-    let ill = match status.phase {
+    let unhealthy = match status.phase {
         CsvPhase::Failed => true,
         CsvPhase::Succeeded => false,
         _ => late,
     };
-    if ill {
+    if unhealthy {
         // The first unmet requirement is the cause; the message lists its consequences.
         let missing = unmet(csv).next();
         let cause = match missing {

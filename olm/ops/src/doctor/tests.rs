@@ -262,7 +262,7 @@ fn each_problem_is_found_and_has_a_fix() {
             |f| f.manager.as_mut().unwrap().version = Some("0.0.1".into()),
             (Code::ManagerVersionDiffers, Info),
         ),
-        ("nobody leads", |f| f.manager.as_mut().unwrap().lease = None, (Code::LeaseStale, Error)),
+        ("no leader", |f| f.manager.as_mut().unwrap().lease = None, (Code::LeaseStale, Error)),
         (
             "who led is gone",
             |f| {
@@ -372,7 +372,7 @@ fn each_problem_is_found_and_has_a_fix() {
             },
             (Code::ApiServiceUnavailable, Error),
         ),
-        ("nobody asks for it", |f| f.subscriptions.clear(), (Code::Unmanaged, Info)),
+        ("no Subscription", |f| f.subscriptions.clear(), (Code::Unmanaged, Info)),
         (
             "a copy",
             |f| {
@@ -385,7 +385,7 @@ fn each_problem_is_found_and_has_a_fix() {
         ),
         ("an orphan", |f| f.orphans = vec![orphan()], (Code::Orphan, Warning)),
         (
-            "a group for nobody",
+            "a group without operators",
             |f| {
                 (f.subscriptions, f.csvs) = (Vec::new(), Vec::new());
                 f.groups = vec![group(olm_plan::OPERATOR_GROUP_NAME)];

@@ -50,8 +50,8 @@ fn revisions_are_the_plans_that_were_carried_out_newest_first() {
         plan("d", "p.v1.0.0", 4, InstallPlanPhase::Complete),
     ];
     let list = revisions(&plans, &subscription(), Some("p.v1.0.0"));
-    let told: Vec<(&str, bool)> = list.iter().map(|r| (r.plan.as_str(), r.current)).collect();
-    assert_eq!(told, [("d", true), ("c", false), ("a", false)]);
+    let rows: Vec<(&str, bool)> = list.iter().map(|r| (r.plan.as_str(), r.current)).collect();
+    assert_eq!(rows, [("d", true), ("c", false), ("a", false)]);
     assert!(list.iter().all(|r| !r.older), "what is newer, and what is there, is not older");
     let older: Vec<bool> =
         revisions(&plans, &subscription(), Some("p.v3.0.0")).iter().map(|r| r.older).collect();
@@ -84,9 +84,9 @@ fn the_way_back_goes_to_what_ran_before_and_is_older() {
 }
 
 #[test]
-fn going_back_is_what_the_subscription_says() {
+fn a_rollback_pins_and_pauses_the_subscription() {
     let version = package().bundles["p.v2.0.0"].version.clone().unwrap();
-    let wanted = gone_back(&subscription(), &version, "p.v2.0.0");
+    let wanted = with_rollback(&subscription(), &version, "p.v2.0.0");
     let spec = serde_json::to_value(&wanted.spec).unwrap();
     assert_eq!((&spec["version"], &spec["paused"]), (&json!("=2.0.0"), &json!(true)));
     assert_eq!(spec["upgradeConstraintPolicy"], "SelfCertified");

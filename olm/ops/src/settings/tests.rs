@@ -67,7 +67,7 @@ async fn what_is_offered_is_skipped_when_no_version_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_said_already_is_not_said_again() {
+async fn an_existing_setting_is_not_written_again() {
     let (client, patches) = cluster(&json!({ "skipVersions": ["0.9.0"], "paused": true }), 0);
     assert!(
         !set(&client, &[], Some("db"), "etcd", &SettingChange::Skip(vec!["v0.9.0".into()]))
@@ -92,13 +92,13 @@ async fn what_is_said_already_is_not_said_again() {
 async fn a_change_at_the_same_moment_is_not_written_over() {
     let (client, patches) = cluster(&json!({}), 1);
     assert!(set(&client, &[], Some("db"), "etcd", &SettingChange::Pause).await.unwrap().changed);
-    assert_eq!(patches.lock().unwrap().len(), 2, "it is looked at again, and said again");
+    assert_eq!(patches.lock().unwrap().len(), 2, "it is read again and written again");
     let (client, _) = cluster(&json!({}), 100);
     assert!(set(&client, &[], Some("db"), "etcd", &SettingChange::Pause).await.is_err(), "and not for ever");
 }
 
 #[tokio::test]
-async fn a_pin_outlasts_a_pause_and_that_is_told() {
+async fn a_pin_outlasts_a_pause_and_is_reported() {
     let pinned = json!({ "paused": true, "version": "=0.10.0", "upgradeConstraintPolicy": "SelfCertified" });
     let (client, patches) = cluster(&pinned, 0);
     let setting = set(&client, &[], Some("db"), "etcd", &SettingChange::Resume).await.unwrap();
@@ -108,7 +108,7 @@ async fn a_pin_outlasts_a_pause_and_that_is_told() {
 }
 
 #[tokio::test]
-async fn a_preview_says_the_same_and_changes_nothing() {
+async fn a_preview_has_the_same_text_and_changes_nothing() {
     let (client, patches) = cluster(&json!({ "channel": "alpha" }), 0);
     let channel = SettingChange::Channel("beta".into());
     let preview = preview_set(&client, &[], Some("db"), "etcd", &channel).await.unwrap();

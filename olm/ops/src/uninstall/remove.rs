@@ -56,9 +56,10 @@ pub(super) async fn apply(
         digest: plan.digest.clone(),
         ..UninstallReport::default()
     };
-    let doing = Doing { client, resources: Resources::new(client.clone()), operator, policy: Value::Null };
+    let remover =
+        Remover { client, resources: Resources::new(client.clone()), operator, policy: Value::Null };
     for stage in stages(plan) {
-        report.removed.extend(doing.remove(stage).await?.iter().map(ToString::to_string));
+        report.removed.extend(remover.remove(stage).await?.iter().map(ToString::to_string));
     }
     let (mut following, mut kept) = (Vec::new(), Vec::new());
     for object in &plan.objects {
@@ -75,13 +76,13 @@ pub(super) async fn apply(
         following.into_iter().partition(|reference| operator.holder_of(reference).is_some());
     for reference in following {
         let name = reference.to_string();
-        match doing.follow(reference, deadline).await {
+        match remover.follow(reference, deadline).await {
             true => report.removed.push(name),
             false => report.leftovers.push(name),
         }
     }
     for lease in held {
-        match doing.release(lease, released).await {
+        match remover.release(lease, released).await {
             None => report.removed.push(lease.to_string()),
             Some(why) => report.kept.push(format!("{lease} ({why})")),
         }
@@ -106,11 +107,11 @@ pub(super) async fn advance(
     subscription: &Subscription,
 ) -> Result<Progress, Error> {
     let policy = serde_json::to_value(subscription.spec.deletion_policy).unwrap_or_default();
-    let doing = Doing { client, resources: Resources::new(client.clone()), operator, policy };
+    let remover = Remover { client, resources: Resources::new(client.clone()), operator, policy };
     let own = |r: &ObjectRef| r.kind == "Subscription" && r.name == subscription.name_any();
     for mut stage in stages(plan) {
         stage.retain(|reference| !own(reference));
-        let held = doing.push(stage, &mut BTreeMap::new()).await?;
+        let held = remover.push(stage, &mut BTreeMap::new()).await?;
         if let Some(along) = held.iter().find_map(|(held, _)| held_along(held, subscription)) {
             return Ok(along);
         }
@@ -158,7 +159,7 @@ fn held_along(held: &Held, subscription: &Subscription) -> Option<Progress> {
     Some(Progress::HeldAlong { reason: condition.reason.clone(), message })
 }
 
-struct Doing<'a> {
+struct Remover<'a> {
     client: &'a Client,
     resources: Resources,
     operator: &'a UninstallTarget,
@@ -166,7 +167,7 @@ struct Doing<'a> {
     policy: Value,
 }
 
-impl Doing<'_> {
+impl Remover<'_> {
     /// The endpoint of an object. Those of instances are known from their list.
     async fn api(&self, object: &ObjectRef) -> Result<(Api<DynamicObject>, ApiResource), Error> {
         let gvk = GroupVersionKind::gvk(object.group(), object.version(), &object.kind);

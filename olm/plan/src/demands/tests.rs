@@ -145,7 +145,7 @@ fn what_is_missing_is_named_with_what_needs_it() {
     });
     demands.apply(&binding, true);
     let Verdict::Lacking(missing) = judged(&demands.clone().resolved(), &[]) else { panic!("it is covered") };
-    let text = missing[0].describe(&Who::named("system:serviceaccount:ns:gitops"));
+    let text = missing[0].describe(&Identity::named("system:serviceaccount:ns:gitops"));
     assert_eq!(
         text,
         "ServiceAccount ns/gitops does not hold these permissions cluster-wide: create \

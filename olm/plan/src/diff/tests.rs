@@ -389,7 +389,7 @@ proptest! {
             set_or_remove(&mut applied, &segments, change.new);
         }
         // then it contains the new one, and no difference is left
-        prop_assert!(contains_all(&applied, &new, ""), "{} does not say {}", applied, new);
+        prop_assert!(contains_all(&applied, &new, ""), "{} does not contain {}", applied, new);
         let left: Vec<String> = changes(&applied, &before, &new).0.into_iter().map(|c| c.path).collect();
         prop_assert_eq!(left, Vec::<String>::new());
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Context, Report};
 use crate::equal::equal;
-use crate::facts::{CustomObjects, Fact, Principal, Who};
+use crate::facts::{CustomObjects, Fact, Identity, Principal};
 use crate::finding::{Finding, FindingCode, MOST_NAMED, Severity};
 use crate::json::{list, some_of, text};
 use crate::object::ObjectRef;
@@ -227,7 +227,9 @@ fn breaking_change(
     let fix = match (fact, context.input.facts.installer.known()) {
         (
             Fact::Unknown(_),
-            Some(Principal { who: Who::ServiceAccount { namespace, name: account }, exact: true, .. }),
+            Some(Principal {
+                who: Identity::ServiceAccount { namespace, name: account }, exact: true, ..
+            }),
         ) => {
             let name = format!("olm-reads-{}", reference.name);
             format!(

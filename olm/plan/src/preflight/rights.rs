@@ -10,7 +10,7 @@ use super::access::{Access, Rule, add};
 use super::{Context, Report};
 use crate::demands::{Demands, Grant, Verdict};
 use crate::digest;
-use crate::facts::{Principal, Who};
+use crate::facts::{Identity, Principal};
 use crate::finding::{Finding, FindingCode, MOST_NAMED, Severity};
 use crate::json::{list, plural, some_of, text};
 use crate::object::{ObjectRef, RBAC};
@@ -190,7 +190,7 @@ fn lacking(
 }
 
 /// The command that grants rights: a role and its binding, ready to apply, on one line.
-fn grant(base: &str, who: &Who, namespace: Option<&str>, rules: &[Rule]) -> String {
+fn grant(base: &str, who: &Identity, namespace: Option<&str>, rules: &[Rule]) -> String {
     let kind = if namespace.is_some() { "Role" } else { "ClusterRole" };
     let rules: Vec<Value> = rules.iter().map(manifest).collect();
     // Other rights get another role: grants for other reasons stay.
@@ -201,9 +201,9 @@ fn grant(base: &str, who: &Who, namespace: Option<&str>, rules: &[Rule]) -> Stri
         metadata["namespace"] = json!(namespace);
     }
     let subject = match who {
-        Who::You => json!({ "apiGroup": RBAC, "kind": "User", "name": "YOUR-NAME" }),
-        Who::User(name) => json!({ "apiGroup": RBAC, "kind": "User", "name": name }),
-        Who::ServiceAccount { namespace, name } => {
+        Identity::Caller => json!({ "apiGroup": RBAC, "kind": "User", "name": "YOUR-NAME" }),
+        Identity::User(name) => json!({ "apiGroup": RBAC, "kind": "User", "name": name }),
+        Identity::ServiceAccount { namespace, name } => {
             json!({ "kind": "ServiceAccount", "namespace": namespace, "name": name })
         }
     };
@@ -235,7 +235,7 @@ fn manifest(rule: &Rule) -> Value {
 
 /// Rights that would be granted without permission in one scope.
 #[derive(Default)]
-struct GivenAway {
+struct Escalation {
     /// The rights that would allow it.
     help: Vec<Rule>,
     /// Right as text → the objects that grant it.
@@ -244,7 +244,7 @@ struct GivenAway {
 
 /// Kubernetes' escalation check, for the manager. One finding for each scope.
 fn grants(context: &Context<'_>, installer: &Principal, report: &mut Report) {
-    let mut found: BTreeMap<Option<String>, GivenAway> = BTreeMap::new();
+    let mut found: BTreeMap<Option<String>, Escalation> = BTreeMap::new();
     for grant in written_grants(context) {
         let Some(rules) = &grant.rules else { continue };
         if grant.verb_request().by(&installer.access) != Some(false) {
@@ -260,7 +260,7 @@ fn grants(context: &Context<'_>, installer: &Principal, report: &mut Report) {
         entry.by.entry(some_of(&words, MOST_NAMED)).or_default().push(grant.by.to_string());
         add_name(&mut entry.help, grant.verb, &plural(&grant.role.kind), grant.role.name);
     }
-    for (scope, GivenAway { help, by }) in found {
+    for (scope, Escalation { help, by }) in found {
         let given: Vec<String> =
             by.iter().map(|(rights, by)| format!("{rights} (by {})", some_of(by, MOST_NAMED))).collect();
         let text = format!(
@@ -355,7 +355,7 @@ fn bound(
 /// upgrade that grants nothing new and adds no cluster-scoped object demands nothing.
 pub(crate) fn demands(context: &Context<'_>) -> Demands {
     let mut demands = Demands { grants: written_grants(context), ..Demands::default() };
-    let before = Before::of(context);
+    let before = PreviousRights::of(context);
     if let Some(before) = &before {
         demands.grants.iter_mut().for_each(|grant| before.subtract(grant, context));
         demands.grants.retain(|grant| grant.rules.as_ref().is_none_or(|rules| !rules.is_empty()));
@@ -394,13 +394,13 @@ pub(crate) fn demands(context: &Context<'_>) -> Demands {
 }
 
 /// Rights granted to the replaced version by its approved plan.
-struct Before {
+struct PreviousRights {
     /// Rules by scope.
     rules: BTreeMap<Option<String>, Vec<Rule>>,
     subjects: Vec<Value>,
 }
 
-impl Before {
+impl PreviousRights {
     /// `None` for the first version, and where the replaced one was edited manually: the rights in it were
     /// never approved.
     fn of(context: &Context<'_>) -> Option<Self> {

@@ -24,7 +24,7 @@ pub use dependencies::{Dependency, PendingDeletion, Requester, no_longer_needed}
 pub use input::{Operand, OperatorLease, UninstallInput};
 
 /// An operator to remove: the requested one, or an unneeded dependency.
-struct Leaver<'a> {
+struct RemovedOperator<'a> {
     package: &'a str,
     csv: Option<&'a Value>,
     rendered: Option<&'a Rendered>,
@@ -89,9 +89,9 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
         draft.push(reference, Op::Delete, None);
     }
     let bundles: Vec<&str> = csv_name(input).into_iter().chain(input.replaced).collect();
-    let it = Leaver { package: input.package, csv: input.csv, rendered: input.rendered, bundles };
+    let it = RemovedOperator { package: input.package, csv: input.csv, rendered: input.rendered, bundles };
     draft.parts(&it);
-    let mut leavers = vec![it];
+    let mut removals = vec![it];
     let mut needs = Vec::new();
     for dependency in input.dependencies {
         let goes = dependency.needed_by.is_empty() && input.policy.dependencies == DependencyRemoval::Delete;
@@ -108,9 +108,9 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
         if goes {
             let bundles = dependency.csv.and_then(name_of).into_iter().collect();
             let Dependency { package, csv, rendered, .. } = *dependency;
-            let leaver = Leaver { package, csv, rendered, bundles };
-            draft.parts(&leaver);
-            leavers.push(leaver);
+            let removed = RemovedOperator { package, csv, rendered, bundles };
+            draft.parts(&removed);
+            removals.push(removed);
         }
     }
     for reference in &group {
@@ -121,8 +121,8 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
         );
     }
     let mut crds_go = false;
-    for leaver in &leavers {
-        crds_go |= draft.crds(leaver);
+    for removed in &removals {
+        crds_go |= draft.crds(removed);
     }
     let objects = draft.objects;
 
@@ -204,15 +204,15 @@ impl Draft<'_> {
     }
 
     /// An operator's own objects, which are deleted with its version.
-    fn parts(&mut self, leaver: &Leaver<'_>) {
+    fn parts(&mut self, removed: &RemovedOperator<'_>) {
         let version =
-            leaver.csv.and_then(name_of).map(|name| csv_ref(self.input.namespace, name).to_string());
-        for reference in rendered_by(leaver, |object| !is_crd(object) && crd_of_role(object).is_none()) {
+            removed.csv.and_then(name_of).map(|name| csv_ref(self.input.namespace, name).to_string());
+        for reference in rendered_by(removed, |object| !is_crd(object) && crd_of_role(object).is_none()) {
             if self.is_reserved(&reference) {
                 self.push(&reference, Op::Noop, Some(RESERVED.to_owned()));
                 continue;
             }
-            match self.owner(leaver, &reference) {
+            match self.owner(removed, &reference) {
                 Owner::Other(other) => self.push(&reference, Op::Noop, Some(format!("owned by {other}"))),
                 Owner::Shared(namespace) => {
                     self.push(&reference, Op::Noop, Some(needed_in(&namespace)));
@@ -226,12 +226,12 @@ impl Draft<'_> {
                 }
             }
         }
-        self.leases(leaver, version.as_deref());
+        self.leases(removed, version.as_deref());
     }
 
     /// The Leases that the operator's pods hold. They are deleted once its pods are gone.
-    fn leases(&mut self, leaver: &Leaver<'_>, version: Option<&str>) {
-        let deployments = rendered_by(leaver, |object| object["kind"] == "Deployment");
+    fn leases(&mut self, removed: &RemovedOperator<'_>, version: Option<&str>) {
+        let deployments = rendered_by(removed, |object| object["kind"] == "Deployment");
         for lease in self.input.leases {
             if !deployments.iter().any(|deployment| deployment.name == lease.deployment) {
                 continue;
@@ -251,12 +251,12 @@ impl Draft<'_> {
     }
 
     /// Returns whether any CRD is deleted.
-    fn crds(&mut self, leaver: &Leaver<'_>) -> bool {
+    fn crds(&mut self, removed: &RemovedOperator<'_>) -> bool {
         let mut any = false;
-        for reference in rendered_by(leaver, is_crd) {
+        for reference in rendered_by(removed, is_crd) {
             let there = self.live.get(&reference);
-            let shared = there.and_then(|there| shared_with(there, leaver.package, self.input.namespace));
-            let note = match (self.input.policy.crds, self.owner(leaver, &reference), shared) {
+            let shared = there.and_then(|there| shared_with(there, removed.package, self.input.namespace));
+            let note = match (self.input.policy.crds, self.owner(removed, &reference), shared) {
                 _ if self.is_reserved(&reference) => Some(RESERVED.to_owned()),
                 (CrdPolicy::Keep, ..) => Some(
                     "its deletion would delete all its objects; deletionPolicy.crds: Delete removes it"
@@ -268,18 +268,18 @@ impl Draft<'_> {
             };
             any |= note.is_none();
             let op = if note.is_none() { Op::Delete } else { Op::Noop };
-            self.roles(leaver, &reference, op);
+            self.roles(removed, &reference, op);
             self.push(&reference, op, note);
         }
         any
     }
 
     /// Users' roles over the kinds of a CRD stay or go with it.
-    fn roles(&mut self, leaver: &Leaver<'_>, crd: &ObjectRef, op: Op) {
+    fn roles(&mut self, removed: &RemovedOperator<'_>, crd: &ObjectRef, op: Op) {
         let note = (op == Op::Noop).then(|| format!("belongs to {crd}"));
         let with = (op == Op::Delete).then(|| crd.to_string());
         let before = self.objects.len();
-        for role in rendered_by(leaver, |object| crd_of_role(object).as_ref() == Some(&crd.name)) {
+        for role in rendered_by(removed, |object| crd_of_role(object).as_ref() == Some(&crd.name)) {
             self.push(&role, op, note.clone());
         }
         for object in &mut self.objects[before..] {
@@ -292,8 +292,8 @@ impl Draft<'_> {
         is_reserved(reference, self.live.get(reference))
     }
 
-    fn owner(&self, leaver: &Leaver<'_>, reference: &ObjectRef) -> Owner {
-        let owner = |there| owner_of(there, leaver.package, self.input.namespace, &leaver.bundles);
+    fn owner(&self, removed: &RemovedOperator<'_>, reference: &ObjectRef) -> Owner {
+        let owner = |there| owner_of(there, removed.package, self.input.namespace, &removed.bundles);
         self.live.get(reference).map_or(Owner::Ours, owner)
     }
 }
@@ -307,8 +307,8 @@ fn is_crd(object: &Value) -> bool {
 }
 
 /// Some objects of a version, those of the last phase first.
-fn rendered_by(leaver: &Leaver<'_>, which: impl Fn(&Value) -> bool) -> Vec<ObjectRef> {
-    let objects = leaver.rendered.into_iter().flat_map(|r| r.objects()).filter(|(_, object)| which(object));
+fn rendered_by(removed: &RemovedOperator<'_>, which: impl Fn(&Value) -> bool) -> Vec<ObjectRef> {
+    let objects = removed.rendered.into_iter().flat_map(|r| r.objects()).filter(|(_, object)| which(object));
     let mut all: Vec<(Phase, ObjectRef)> =
         objects.filter_map(|(phase, object)| Some((phase, ObjectRef::of(object)?))).collect();
     all.sort_by_key(|(phase, _)| std::cmp::Reverse(*phase));

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use olm_api::subscription::Approval;
 use olm_bundle::Bundle;
 use olm_plan::{
-    Along, AlongRef, Finding, FindingCode, Plan, Severity, along_subscription, subscription_name,
-    universe_of, wanted_along,
+    Along, AlongRef, Finding, FindingCode, Plan, Severity, along_subscription, dependency_installs,
+    subscription_name, universe_of,
 };
 use olm_resolver::{
     Action, CatalogRef, ChosenBundle, Dependency, Facts, Need, Request, Resolved, SatisfiedBy, Version,
@@ -51,10 +51,10 @@ fn reported(resolved: &Resolved) -> Vec<String> {
     let short = |names: &[String]| {
         names.iter().map(|n| n.trim_end_matches("-stable-catalog-olm")).collect::<Vec<_>>().join("+")
     };
-    let line = |w: olm_plan::Wanted| {
+    let line = |w: olm_plan::DependencyInstall| {
         format!("{} for {} after [{}]", w.resolved.chosen.package, short(&w.required_by), short(&w.after))
     };
-    wanted_along(resolved).into_iter().map(line).collect()
+    dependency_installs(resolved).into_iter().map(line).collect()
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_long_chain_is_no_deep_recursion() {
     let mut chain: Vec<Dependency> = (1..LONG).map(|n| needs(&name(n), &name(n + 1))).collect();
     chain.push(needs("thing", &name(1)));
     let order: Vec<String> =
-        wanted_along(&with(chain)).into_iter().map(|w| w.resolved.chosen.package).collect();
+        dependency_installs(&with(chain)).into_iter().map(|w| w.resolved.chosen.package).collect();
     assert_eq!((order.len(), &order[0], &order[LONG - 1]), (LONG, &name(LONG), &name(1)));
     // unrelated bundles are not brought along
     assert!(reported(&with(vec![needs("other", "a")])).is_empty());
@@ -90,8 +90,8 @@ fn a_long_chain_is_no_deep_recursion() {
 #[test]
 fn its_own_subscription_will_be_given_the_same_choice() {
     let resolved = with(vec![needs("thing", "a"), needs("a", "b"), needs("thing", "c")]);
-    let wanted = wanted_along(&resolved);
-    let a = wanted.iter().find(|w| w.resolved.chosen.package == "a").unwrap();
+    let installs = dependency_installs(&resolved);
+    let a = installs.iter().find(|w| w.resolved.chosen.package == "a").unwrap();
     assert_eq!(
         (a.resolved.action, a.resolved.subscription.as_str()),
         (Action::Install, "ns/a-stable-catalog-olm")
@@ -138,12 +138,12 @@ fn planned(change: impl Fn(&mut Case)) -> Plan {
     let mut case = Case::install("1.0.0");
     case.resolved = with(vec![needs("thing", "a")]);
     let root = case.plan();
-    let wanted = wanted_along(&case.resolved);
-    let along = wanted.iter().map(|wanted| {
+    let installs = dependency_installs(&case.resolved);
+    let along = installs.iter().map(|install| {
         let mut case = Case::install("1.0.0");
-        case.resolved = wanted.resolved.clone();
+        case.resolved = install.resolved.clone();
         change(&mut case);
-        Along::new(wanted, case.plan())
+        Along::new(install, case.plan())
     });
     root.with_along(along.collect(), Approval::Manual, &BTreeSet::new())
 }
@@ -192,8 +192,8 @@ fn a_plan_that_is_carried_on_has_the_content_that_was_begun() {
     case.rendered = rendered(&case.bundle, &case.groups, &case.targets);
     case.resolved = with(vec![needs("thing", "a")]);
     let along = |case: &Case| {
-        let wanted = &wanted_along(&case.resolved)[0];
-        vec![Along::new(wanted, Case::install("1.0.0").plan())]
+        let install = &dependency_installs(&case.resolved)[0];
+        vec![Along::new(install, Case::install("1.0.0").plan())]
     };
     let begun = case.plan().with_along(along(&case), Approval::Automatic, &BTreeSet::new());
     let remembered = begun.entries();
@@ -230,7 +230,7 @@ fn what_keeps_one_from_being_installed_keeps_all_from_it() {
     let taken = BTreeSet::from(["a-stable-catalog-olm".to_owned()]);
     let mut case = Case::install("1.0.0");
     case.resolved = with(vec![needs("thing", "a")]);
-    let one = Along::new(&wanted_along(&case.resolved)[0], Case::install("1.0.0").plan());
+    let one = Along::new(&dependency_installs(&case.resolved)[0], Case::install("1.0.0").plan());
     let plan = case.plan().with_along(vec![one], Approval::Manual, &taken);
     assert!(blocking(&plan)[0].text.contains("with a different spec"), "{:#?}", plan.findings);
     // and a dependency without a plan is still missing
@@ -262,9 +262,10 @@ fn real(package: &str, targets: &[&str]) -> Option<Plan> {
     };
     let answer = resolve(&universe, &[request], &Facts::default()).items.remove(0);
     let resolved = answer.unwrap_or_else(|why| panic!("{}", why.text(100)));
-    let wanted = wanted_along(&resolved);
+    let installs = dependency_installs(&resolved);
     let root = real_plan(&resolved, targets)?;
-    let along = wanted.iter().map(|wanted| Some(Along::new(wanted, real_plan(&wanted.resolved, targets)?)));
+    let along =
+        installs.iter().map(|install| Some(Along::new(install, real_plan(&install.resolved, targets)?)));
     Some(root.with_along(along.collect::<Option<_>>()?, Approval::Automatic, &BTreeSet::new()))
 }
 

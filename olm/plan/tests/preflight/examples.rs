@@ -8,8 +8,8 @@ use std::{
 use olm_api::{InstallPolicy, subscription::DeletionPolicy};
 use olm_bundle::RenderError;
 use olm_plan::{
-    Fact, Finding, FindingCode, ImageRole, ImageSignature, Operand, Policies, SignatureVerdict,
-    UninstallInput, Who, make_uninstall_plan,
+    Fact, Finding, FindingCode, Identity, ImageRole, ImageSignature, Operand, Policies, SignatureVerdict,
+    UninstallInput, make_uninstall_plan,
 };
 use olm_resolver::{ChosenBundle, Dependency, Gvk, Need, SatisfiedBy, Version};
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
     }),
     (FindingCode::UserLacksRights, || {
         let mut world = World::install(vec![], |_| {});
-        world.facts.user = principal(Who::You, vec![]);
+        world.facts.user = principal(Identity::Caller, vec![]);
         world.findings()
     }),
     (FindingCode::InstallerLacksRights, || {
@@ -108,7 +108,7 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
         let mut world = World::install(vec![], |csv| {
             allow(csv, json!({ "apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"] }));
         });
-        world.facts.user = principal(Who::You, rights::all_but_granting());
+        world.facts.user = principal(Identity::Caller, rights::all_but_granting());
         world.findings()
     }),
     (FindingCode::PolicyDenies, || {

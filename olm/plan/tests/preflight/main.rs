@@ -40,7 +40,7 @@ fn every_code_is_produced_with_its_severity_and_a_fix() {
         let finding = finding.unwrap_or_else(|| panic!("{code} is not among {findings:#?}"));
         assert_eq!(finding.severity, code.severity(), "{code}");
         let fix_is_needless = matches!(code, FindingCode::NamespaceMissing | FindingCode::NoOperatorGroup);
-        assert!(finding.fix.is_some() || fix_is_needless, "{code} says nothing of what to do");
+        assert!(finding.fix.is_some() || fix_is_needless, "{code} has no fix");
         documented(finding);
         produced.insert(*code);
         text += &format!("{code} ({:?}) {}\n{}\n", finding.severity, finding.subject, finding.text);
@@ -108,7 +108,7 @@ fn pages_have_the_severity_of_their_code_an_example_and_what_to_do() {
             Severity::Warn => "warns",
             Severity::Info => "for information",
         };
-        assert!(page.contains(&format!("\n**Severity:** {word}")), "{code}.md tells another severity");
+        assert!(page.contains(&format!("\n**Severity:** {word}")), "{code}.md has another severity");
         for part in ["Cause", "Example", "Fix"] {
             assert!(page.contains(&format!("\n## {part}\n")), "{code}.md has no part {part}");
         }

@@ -1,6 +1,6 @@
 //! Rights of callers and of the manager.
 
-use olm_plan::{Access, Fact, FindingCode, Op, Principal, Rule, Severity, Who, namespaces_to_review};
+use olm_plan::{Access, Fact, FindingCode, Identity, Op, Principal, Rule, Severity, namespaces_to_review};
 use serde_json::{Value, json};
 
 use crate::world::{World, allow, config, everything, manager, principal};
@@ -136,7 +136,7 @@ fn an_installer_grants_only_permissions_that_it_holds() {
 fn a_user_needs_the_subscription_and_the_namespace_alone() {
     let mut world = World::install(vec![], |_| {});
     let subscriptions = |verb: &str| rule(&[verb], &["operators.coreos.com"], &["subscriptions"]);
-    world.facts.user = principal(Who::You, vec![subscriptions("create")]);
+    world.facts.user = principal(Identity::Caller, vec![subscriptions("create")]);
     // the plan waits for an approver who may write its objects
     assert!(world.codes().iter().all(|code| *code == (FindingCode::ApproverLacksRights, Severity::Warn)));
     // a new namespace is the user's to create
@@ -146,7 +146,7 @@ fn a_user_needs_the_subscription_and_the_namespace_alone() {
     assert_eq!(codes.last(), Some(&FindingCode::NamespaceMissing));
     // an upgrade changes a Subscription
     let mut world = World::install(vec![], |_| {}).upgrade("1.0.1", vec![], |_| {});
-    world.facts.user = principal(Who::You, vec![subscriptions("patch")]);
+    world.facts.user = principal(Identity::Caller, vec![subscriptions("patch")]);
     assert_eq!(world.findings(), []);
 }
 

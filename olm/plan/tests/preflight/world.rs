@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use olm_api::subscription::Approval;
 use olm_bundle::{Bundle, RenderError, RenderOptions, Rendered, render};
 use olm_plan::{
-    Access, ClusterFacts, Fact, Finding, FindingCode, Live, ObjectRef, Plan, PlanInput, Principal, Rule,
-    Severity, Who, make_plan, operator_group_of, reads,
+    Access, ClusterFacts, Fact, Finding, FindingCode, Identity, Live, ObjectRef, Plan, PlanInput, Principal,
+    Rule, Severity, make_plan, operator_group_of, reads,
 };
 use olm_resolver::{Action, CatalogRef, ChosenBundle, InstalledRef, Resolved, Version};
 use serde_json::{Value, json};
@@ -75,12 +75,12 @@ pub(crate) fn everything() -> Vec<Rule> {
     vec![Rule::of(&json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }))]
 }
 
-pub(crate) fn manager() -> Who {
-    Who::ServiceAccount { namespace: "olm".into(), name: "olm-manager".into() }
+pub(crate) fn manager() -> Identity {
+    Identity::ServiceAccount { namespace: "olm".into(), name: "olm-manager".into() }
 }
 
 /// A principal with rights in the whole cluster, and no others.
-pub(crate) fn principal(who: Who, rules: Vec<Rule>) -> Fact<Principal> {
+pub(crate) fn principal(who: Identity, rules: Vec<Rule>) -> Fact<Principal> {
     let access = Access::unknown().with_cluster(rules.clone()).with_namespace("ns", rules);
     Fact::Known(Principal { who, access, exact: true })
 }
@@ -143,7 +143,7 @@ impl World {
             facts: ClusterFacts {
                 kubernetes: Version::parse("1.34.0").ok(),
                 installer: principal(manager(), everything()),
-                user: principal(Who::You, everything()),
+                user: principal(Identity::Caller, everything()),
                 role_bindings: Fact::Known(vec![]),
                 quotas: Fact::Known(vec![]),
                 webhooks: Fact::Known(vec![]),

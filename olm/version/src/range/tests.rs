@@ -112,10 +112,10 @@ fn rejected_with_the_defective_part() {
 }
 
 #[test]
-fn quirks_are_preserved_with_a_remark() {
-    assert!(Range::parse("!=1.x").unwrap().remark().is_some());
-    assert!(Range::parse("1.x.x").unwrap().remark().is_some());
-    assert!(Range::parse(">=1.0.0-next").unwrap().remark().is_none());
+fn quirks_are_preserved_with_a_warning() {
+    assert!(Range::parse("!=1.x").unwrap().warning().is_some());
+    assert!(Range::parse("1.x.x").unwrap().warning().is_some());
+    assert!(Range::parse(">=1.0.0-next").unwrap().warning().is_none());
     assert!(contains("<1.0.0-next.1", "1.0.0-next.0"));
 }
 

@@ -309,7 +309,7 @@ impl Reconciliation<'_> {
         let base = &self.context.base;
         let encryption = backup.spec.encryption.as_ref();
         let store = open(base, self.context.folder.as_deref(), &namespace, target, encryption).await?;
-        self.take_back(backup, &store, status).await?;
+        self.abort_upload(backup, &store, status).await?;
         let notes = UploadNotes {
             cancel: self.context.shutdown.child_token(),
             timeout: policy.timeout,
@@ -385,7 +385,7 @@ impl Reconciliation<'_> {
     /// Aborts the upload that a former operator left unfinished in the store. A store that does not recognize
     /// the upload, with an error of its own, must not block backups; an unreachable store fails the backup
     /// anyway, and the upload stays recorded.
-    async fn take_back(
+    async fn abort_upload(
         &self,
         backup: &EtcdBackup,
         store: &Store,

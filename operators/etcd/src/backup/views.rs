@@ -204,7 +204,7 @@ mod tests {
             "backupStorageType": "S3", "encryption": { "secret": "keys" },
             "s3": { "path": "bucket/key_v1", "awsSecret": "aws", "endpoint": "http://s3", "forcePathStyle": true },
         });
-        assert_eq!(view.source, Some(source), "what is told can be copied as it is");
+        assert_eq!(view.source, Some(source), "the reported source is valid as input");
         assert_eq!(view.failing.as_deref(), Some("EtcdBackup b: AccessDenied"));
         assert_eq!(view.overdue_since, Some("2026-01-01T12:00:00Z".parse().unwrap()));
         assert_eq!(

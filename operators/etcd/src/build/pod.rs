@@ -446,8 +446,8 @@ mod tests {
             (Some(1000), "RuntimeDefault")
         );
         // an explicit seccomp profile is preserved
-        let said = serde_json::json!({ "type": "Localhost", "localhostProfile": "etcd.json" });
-        let spec = made(serde_json::json!({ "runAsNonRoot": true, "seccompProfile": said }));
+        let profile = serde_json::json!({ "type": "Localhost", "localhostProfile": "etcd.json" });
+        let spec = made(serde_json::json!({ "runAsNonRoot": true, "seccompProfile": profile }));
         assert_eq!(spec.security_context.unwrap().seccomp_profile.unwrap().type_, "Localhost");
         let spec = made(serde_json::json!({ "fsGroup": 1000 }));
         assert!(spec.containers[0].security_context.is_none());

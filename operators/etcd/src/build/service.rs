@@ -32,7 +32,7 @@ pub(crate) fn by_label(found: Option<&Service>, observed: &Observed) -> bool {
         selector.is_some_and(|selector| selector.contains_key(names::LABEL_SERVING))
     };
     match found {
-        Some(service) => selects(service) || plan::labels_settled(observed),
+        Some(service) => selects(service) || plan::labels_propagated(observed),
         None => plan::labelled(observed),
     }
 }

@@ -9,20 +9,20 @@ use crate::{lease, names};
 
 #[test]
 fn a_failure_is_reported_again_only_after_an_interval() {
-    let told: Timestamp = "2026-11-21T11:00:00Z".parse().unwrap();
+    let reported_at: Timestamp = "2026-11-21T11:00:00Z".parse().unwrap();
     let degraded = |reason: &str| EtcdClusterStatus {
         conditions: vec![crate::crd::Condition {
             type_: "Degraded".into(),
             status: "True".into(),
             reason: reason.into(),
             message: "failed to create pod a: quota".into(),
-            last_update_time: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(told)),
+            last_update_time: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(reported_at)),
             ..crate::crd::Condition::default()
         }],
         ..EtcdClusterStatus::default()
     };
     let at = |status: &EtcdClusterStatus, seconds: i64| {
-        recent_failure(status, told + jiff::SignedDuration::from_secs(seconds))
+        recent_failure(status, reported_at + jiff::SignedDuration::from_secs(seconds))
     };
     assert_eq!(at(&degraded("ActionFailed"), 30).as_deref(), Some("failed to create pod a: quota"));
     assert_eq!(at(&degraded("ActionFailed"), 61), None);

@@ -60,7 +60,7 @@ pub(crate) fn due(settings: &Settings, record: &Record, facts: &Facts) -> Due {
     if full && record.compacted.is_none() && facts.revision > 0 {
         return Due::Compact(facts.revision);
     }
-    let wants = |member: &&MemberFacts| full || worth_it(settings, member);
+    let wants = |member: &&MemberFacts| full || is_fragmented(settings, member);
     let open = facts.members.iter().filter(|m| !record.done.contains(&m.name)).filter(wants);
     if let Some(member) = open.min_by(|a, b| (a.leads, &a.name).cmp(&(b.leads, &b.name))) {
         return Due::Defragment { name: member.name.clone(), leads: member.leads };
@@ -98,7 +98,7 @@ fn begin(settings: &Settings, record: &Record, facts: &Facts) -> Due {
     if !passed(schedule, record.finished.or(facts.since), facts.now) {
         return Due::Nothing;
     }
-    if facts.members.iter().any(|member| worth_it(settings, member)) {
+    if facts.members.iter().any(|member| is_fragmented(settings, member)) {
         return new(Cause::Schedule);
     }
     Due::Note(Record { finished: Some(facts.now), cause: Some(Cause::Schedule), ..record.clone() })
@@ -111,7 +111,7 @@ fn passed(schedule: &Schedule, after: Option<Timestamp>, now: Timestamp) -> bool
     schedule.cron.find_next_occurrence(&zoned, false).is_ok_and(|next| next.timestamp() <= now)
 }
 
-fn worth_it(settings: &Settings, member: &MemberFacts) -> bool {
+fn is_fragmented(settings: &Settings, member: &MemberFacts) -> bool {
     let Some(schedule) = &settings.defragmentation else { return false };
     let free = member.size.saturating_sub(member.used);
     let usage = member.size.saturating_mul(100) / settings.quota().max(1);

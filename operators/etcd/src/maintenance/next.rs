@@ -2,57 +2,56 @@
 
 use super::{Cause, Due, Facts, MemberFacts, Record, Step, due};
 use crate::observed::Memory;
-use crate::plan::{Action, Decision, Progress, has_alarm};
-
-type Planned<'a> = crate::plan::Step<'a>;
+use crate::plan::{Action, Context, Decision, Progress, has_alarm};
 
 /// A full database comes before growth: members that join would only make it worse.
-pub(crate) fn full(step: &Planned<'_>) -> Option<Decision> {
-    let record = &step.memory.maintenance;
+pub(crate) fn full(context: &Context<'_>) -> Option<Decision> {
+    let record = &context.memory.maintenance;
     let under_way = record.started.is_some() && record.cause == Some(Cause::NoSpace);
-    if !under_way && !has_alarm(step.observed, "NOSPACE") {
+    if !under_way && !has_alarm(context.observed, "NOSPACE") {
         return None;
     }
-    run(step).filter(|decision| decision.action.is_some())
+    run(context).filter(|decision| decision.action.is_some())
 }
 
 /// The maintenance step while nothing else is pending.
-pub(crate) fn next(step: &Planned<'_>) -> Option<Decision> {
-    restart(step).or_else(|| enable_auth(step)).or_else(|| run(step))
+pub(crate) fn next(context: &Context<'_>) -> Option<Decision> {
+    restart(context).or_else(|| enable_auth(context)).or_else(|| run(context))
 }
 
 /// Authentication is enabled once, when the cluster is complete; a user who disables it manually wants it
 /// off.
-fn enable_auth(step: &Planned<'_>) -> Option<Decision> {
-    let whole = step.health.unhealthy.is_empty() && step.health.learners.is_empty();
-    (step.goal.auth && !step.memory.auth_enabled && whole).then(|| {
-        let action = Action::Maintain(Step::EnableAuth { via: step.health.via.clone() });
+fn enable_auth(context: &Context<'_>) -> Option<Decision> {
+    let whole = context.health.unhealthy.is_empty() && context.health.learners.is_empty();
+    (context.goal.auth && !context.memory.auth_enabled && whole).then(|| {
+        let action = Action::Maintain(Step::EnableAuth { via: context.health.via.clone() });
         Decision::act(Progress::Steady, action, "enabling authentication")
     })
 }
 
 /// Restarts members that do not trust a pending certificate authority.
-fn restart(step: &Planned<'_>) -> Option<Decision> {
-    let before = step.goal.restart_before?;
+fn restart(context: &Context<'_>) -> Option<Decision> {
+    let before = context.goal.restart_before?;
     let late = |member: &&&crate::observed::Member| {
-        step.pod_of(member).is_some_and(|pod| pod.started.is_some_and(|at| at < before))
+        context.pod_of(member).is_some_and(|pod| pod.started.is_some_and(|at| at < before))
     };
     // The leader last: by then its followers can take over.
-    let member = step.health.voters.iter().filter(late).min_by_key(|m| (m.id == step.health.leader, m.id))?;
+    let member =
+        context.health.voters.iter().filter(late).min_by_key(|m| (m.id == context.health.leader, m.id))?;
     let why = "it does not trust the next certificate authority of the cluster yet";
-    Some(step.renew(Progress::Steady, member, why))
+    Some(context.renew(Progress::Steady, member, why))
 }
 
-fn run(step: &Planned<'_>) -> Option<Decision> {
+fn run(context: &Context<'_>) -> Option<Decision> {
     // Defragmentation races with a member that receives a snapshot, and makes a member unavailable while it
     // runs.
-    if !step.health.unhealthy.is_empty() || !step.health.learners.is_empty() {
+    if !context.health.unhealthy.is_empty() || !context.health.learners.is_empty() {
         return None;
     }
-    let record = &step.memory.maintenance;
+    let record = &context.memory.maintenance;
     let act = |action, message: String| Some(Decision::act(Progress::Steady, action, message));
-    let via = step.health.via.clone();
-    match due(&step.goal.maintenance, record, &facts(step)) {
+    let via = context.health.via.clone();
+    match due(&context.goal.maintenance, record, &facts(context)) {
         Due::Nothing => None,
         Due::StillFull => {
             let text = "the database is full (alarm NOSPACE) after compaction and defragmentation: raise \
@@ -62,7 +61,7 @@ fn run(step: &Planned<'_>) -> Option<Decision> {
         }
         Due::Note(record) => {
             let text = if record.started.is_some() { "maintenance started" } else { "maintenance finished" };
-            let memory = Memory { maintenance: record, ..step.memory.clone() };
+            let memory = Memory { maintenance: record, ..context.memory.clone() };
             act(Action::Remember(memory.into()), text.into())
         }
         Due::Compact(revision) => {
@@ -71,9 +70,9 @@ fn run(step: &Planned<'_>) -> Option<Decision> {
         }
         Due::Defragment { name, leads } => {
             let text = format!("defragmenting member {name}");
-            let leader = step.health.voters.iter().find(|m| m.id == step.health.leader);
-            if let (true, Some(leader)) = (leads && step.voters() > 1, leader) {
-                return Some(step.move_leader(Progress::Steady, leader, &text, |_| true));
+            let leader = context.health.voters.iter().find(|m| m.id == context.health.leader);
+            if let (true, Some(leader)) = (leads && context.voters() > 1, leader) {
+                return Some(context.move_leader(Progress::Steady, leader, &text, |_| true));
             }
             act(Action::Maintain(Step::Defragment { name }), text)
         }
@@ -84,18 +83,18 @@ fn run(step: &Planned<'_>) -> Option<Decision> {
     }
 }
 
-fn facts(step: &Planned<'_>) -> Facts {
-    let members = step.health.voters.iter().filter_map(|member| {
+fn facts(context: &Context<'_>) -> Facts {
+    let members = context.health.voters.iter().filter_map(|member| {
         let name = member.pod.clone()?;
-        let endpoint = step.observed.endpoints.get(&name)?;
-        let leads = member.id == step.health.leader;
+        let endpoint = context.observed.endpoints.get(&name)?;
+        let leads = member.id == context.health.leader;
         Some(MemberFacts { name, leads, size: endpoint.db_size, used: endpoint.db_in_use })
     });
     Facts {
-        now: step.observed.now,
-        since: step.observed.pods.iter().filter_map(|pod| pod.created).min(),
-        full: has_alarm(step.observed, "NOSPACE"),
-        revision: step.observed.endpoints.values().map(|e| e.revision).max().unwrap_or_default(),
+        now: context.observed.now,
+        since: context.observed.pods.iter().filter_map(|pod| pod.created).min(),
+        full: has_alarm(context.observed, "NOSPACE"),
+        revision: context.observed.endpoints.values().map(|e| e.revision).max().unwrap_or_default(),
         members: members.collect(),
     }
 }

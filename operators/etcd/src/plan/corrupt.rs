@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::compare::{agreeing, disputed, holds_same, known};
 use super::health::alarms;
-use super::{Action, Decision, Progress, Removal, Step};
+use super::{Action, Context, Decision, Progress, Removal};
 use crate::maintenance;
 use crate::observed::{Corruption, Member, Memory, quorum};
 
@@ -22,7 +22,7 @@ enum CorruptionState<'a> {
     Alarm(BTreeSet<u64>),
 }
 
-impl<'a> Step<'a> {
+impl<'a> Context<'a> {
     /// A difference is recorded before anything follows from it, and so is its end. Meanwhile only the repair
     /// continues: a member that differs from an agreeing majority is replaced. Without such a majority the
     /// correct data is unknown: missing pods are recreated, and a user decides.

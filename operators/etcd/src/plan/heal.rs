@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::{Action, Decision, Progress, Removal, Step, crash_loops};
+use super::{Action, Context, Decision, Progress, Removal, crash_loops};
 use crate::observed::{Member, PodView, Start, quorum};
 
 /// A member counts as lost when its pod, once ready, has not been ready for this long.
@@ -10,7 +10,7 @@ const UNREACHABLE_GRACE: SignedDuration = SignedDuration::from_secs(300);
 /// A pod still terminating this long after its deadline is considered to be on a lost node.
 const TERMINATION_GRACE: SignedDuration = SignedDuration::from_secs(60);
 
-impl Step<'_> {
+impl Context<'_> {
     fn is_member(&self, name: &str) -> bool {
         self.members().any(|m| m.pod.as_deref() == Some(name))
     }

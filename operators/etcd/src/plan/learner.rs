@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::{Action, Decision, Progress, Removal, Step, crash_loops, is_held_up, pod_state};
+use super::{Action, Context, Decision, Progress, Removal, crash_loops, is_held_up, pod_state};
 use crate::observed::{Member, Memory, Start, quorum};
 
 /// Maximum lag of a learner behind the leader for its promotion.
@@ -19,7 +19,7 @@ fn catches_up(applied: u64, leader: u64) -> bool {
         && applied.saturating_add(LAG_MAX) >= leader
 }
 
-impl Step<'_> {
+impl Context<'_> {
     /// A serving voter publishes its name quickly, and until then etcd does not count it as started.
     pub(super) fn unnamed(&self) -> Option<Decision> {
         let member = self.health.voters.iter().find(|m| !m.started && self.health.is_healthy(m.id))?;

@@ -125,7 +125,8 @@ fn restart_member(goal: &Goal, memory: &Memory, observed: &Observed, voters: &[S
                 if !pod.deleting
                     && !pod.ended
                     && !observed.endpoints.contains_key(name)
-                    && (!observed.silent.contains(name) || goes_back(goal, memory, observed, voters))
+                    && (!observed.silent.contains(name)
+                        || restores_common_version(goal, memory, observed, voters))
                     && pod.version != goal.version
                     && (pod.version != memory.version || crash_loops(pod, observed.now))
                     && !memory.version.is_empty()
@@ -147,7 +148,7 @@ fn restart_member(goal: &Goal, memory: &Memory, observed: &Observed, voters: &[S
 
 /// Whether a running member that requires authentication may get another version: only the last common one, and
 /// only while every voter answers.
-fn goes_back(goal: &Goal, memory: &Memory, observed: &Observed, voters: &[String]) -> bool {
+fn restores_common_version(goal: &Goal, memory: &Memory, observed: &Observed, voters: &[String]) -> bool {
     let there = |name: &String| observed.endpoints.contains_key(name) || observed.silent.contains(name);
     goal.version == memory.version && voters.iter().all(there)
 }

@@ -11,6 +11,7 @@
 mod action;
 mod bootstrap;
 mod compare;
+mod context;
 mod corrupt;
 mod heal;
 mod health;
@@ -22,7 +23,6 @@ mod resize;
 #[cfg(test)]
 mod rules;
 mod service;
-mod step;
 #[cfg(test)]
 mod tests;
 mod unsupported;
@@ -35,9 +35,9 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use action::{Action, Removal};
 pub(crate) use compare::Compared;
+pub(crate) use context::Context;
 pub use health::{Health, assess, has_alarm, prove};
-pub(crate) use service::{labelled, labels_settled};
-pub(crate) use step::Step;
+pub(crate) use service::{labelled, labels_propagated};
 pub use upgrade::{Upgrade, upgrade};
 
 use crate::observed::{End, Memory, Observed, PodView};
@@ -168,37 +168,37 @@ fn proved<'a>(goal: &Goal, memory: &Memory, observed: &'a Observed) -> Result<He
     Ok(health)
 }
 
-/// The next step. First match wins.
+/// The next action. The first match wins.
 #[must_use]
 pub fn plan(goal: &Goal, memory: &Memory, observed: &Observed) -> Decision {
     let health = match proved(goal, memory, observed) {
         Ok(health) => health,
         Err(instead) => return *instead,
     };
-    let step = Step { goal, memory, observed, health: &health };
-    let decision = step
+    let context = Context { goal, memory, observed, health: &health };
+    let decision = context
         .corrupt()
-        .or_else(|| step.disagreeing())
-        .or_else(|| step.leftover_pod())
-        .or_else(|| step.leftover_claim())
-        .or_else(|| step.seal())
-        .or_else(|| step.terminating())
-        .or_else(|| step.missing_pod())
-        .or_else(|| step.upgrade_unhealthy())
-        .or_else(|| step.dead_voter(&[]))
-        .or_else(|| step.foreign())
-        .or_else(|| step.stalled())
-        .or_else(|| step.unnamed())
-        .or_else(|| step.learner())
-        .or_else(|| step.forget_pending())
-        .or_else(|| crate::maintenance::full(&step))
-        .or_else(|| step.grow())
-        .or_else(|| step.shrink())
-        .or_else(|| step.deleting_volume())
-        .or_else(|| step.upgrade())
-        .or_else(|| crate::maintenance::next(&step))
-        .unwrap_or_else(|| step.steady());
-    step.with_clients_away(decision)
+        .or_else(|| context.disagreeing())
+        .or_else(|| context.leftover_pod())
+        .or_else(|| context.leftover_claim())
+        .or_else(|| context.seal())
+        .or_else(|| context.terminating())
+        .or_else(|| context.missing_pod())
+        .or_else(|| context.upgrade_unhealthy())
+        .or_else(|| context.dead_voter(&[]))
+        .or_else(|| context.foreign())
+        .or_else(|| context.stalled())
+        .or_else(|| context.unnamed())
+        .or_else(|| context.learner())
+        .or_else(|| context.forget_pending())
+        .or_else(|| crate::maintenance::full(&context))
+        .or_else(|| context.grow())
+        .or_else(|| context.shrink())
+        .or_else(|| context.deleting_volume())
+        .or_else(|| context.upgrade())
+        .or_else(|| crate::maintenance::next(&context))
+        .unwrap_or_else(|| context.steady());
+    context.with_clients_away(decision)
 }
 
 fn remaining(at: Timestamp, now: Timestamp) -> Option<Duration> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::compare::agreeing;
-use super::{Action, Decision, Progress, Removal, Step, has_alarm, remaining};
+use super::{Action, Context, Decision, Progress, Removal, has_alarm, remaining};
 use crate::observed::{Member, Memory, Serving, quorum};
 
 /// etcd accepts a new member when all voters have been connected for this long.
@@ -14,7 +14,7 @@ const HEALTH_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
 /// Delay after a member that did not join: its missing prerequisite is seldom met a second later.
 const LEARNER_RETRY: SignedDuration = SignedDuration::from_secs(120);
 
-impl Step<'_> {
+impl Context<'_> {
     pub(super) fn grow(&self) -> Option<Decision> {
         if self.voters() >= self.goal.size {
             return None;

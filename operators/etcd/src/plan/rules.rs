@@ -127,7 +127,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("6: the leader is restarted last and after it moved", leader_restarts_last),
     ("7: a new cluster starts once, with nothing there", one_bootstrap),
     ("7: a member that had data never starts without", comes_back_with_data),
-    ("8: a claim goes only when a quorum says that its member is gone", claims_after_members),
+    ("8: a claim is deleted only when a quorum confirms that its member is gone", claims_after_members),
     ("8: the pod that holds a member's only data is not deleted", pods_with_data),
     ("9: members of others are not removed", foreign_members),
     ("10: the size is kept in its bounds", size_in_bounds),
@@ -214,27 +214,27 @@ impl RuleInput<'_> {
         self.voters().into_iter().all(|m| self.answers(m))
     }
 
-    fn well(&self) -> usize {
+    fn healthy_count(&self) -> usize {
         self.voters().into_iter().filter(|m| self.healthy(m)).count()
     }
 
-    fn well_without(&self, name: &str) -> usize {
+    fn healthy_count_without(&self, name: &str) -> usize {
         self.voters().into_iter().filter(|m| self.healthy(m) && m.pod.as_deref() != Some(name)).count()
     }
 
     fn proved(&self) -> bool {
         let read = self.observed.endpoints.values().any(|e| e.linearizable && !e.is_learner);
-        !self.voters().is_empty() && read && self.well() >= quorum(self.voters().len())
+        !self.voters().is_empty() && read && self.healthy_count() >= quorum(self.voters().len())
     }
 
     /// Number of healthy voters that satisfy the predicate.
-    fn well_and(&self, counted: impl Fn(&String) -> bool) -> usize {
+    fn healthy_count_where(&self, counted: impl Fn(&String) -> bool) -> usize {
         let counts = |m: &&Member| self.healthy(m) && m.pod.as_ref().is_some_and(&counted);
         self.voters().into_iter().filter(counts).count()
     }
 
     fn sound(&self) -> usize {
-        self.well_and(|name| !self.data.wrong.contains(name))
+        self.healthy_count_where(|name| !self.data.wrong.contains(name))
     }
 
     /// In this observation all voters are known to hold the same data.
@@ -281,7 +281,7 @@ fn removal_leaves_a_quorum(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, .. } = action else { return true };
     let Some(member) = input.voters().into_iter().find(|m| m.id == *id) else { return true };
     let left = input.voters().len() - 1;
-    left > 0 && input.well() - usize::from(input.healthy(member)) >= quorum(left)
+    left > 0 && input.healthy_count() - usize::from(input.healthy(member)) >= quorum(left)
 }
 
 fn removal_of_healthy(input: &RuleInput<'_>, action: &Action) -> bool {
@@ -313,7 +313,7 @@ fn leadership_to_a_healthy_voter(input: &RuleInput<'_>, action: &Action) -> bool
 fn maintenance_in_peace(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::Maintain(step) = action else { return true };
     let peace = input.proved()
-        && input.well() == input.voters().len()
+        && input.healthy_count() == input.voters().len()
         && input.members().iter().all(|m| !m.is_learner)
         && input.observed.pods.iter().all(|p| !p.deleting || input.member(&p.name).is_none());
     if let Step::DisarmCorrupt { member, .. } = step {
@@ -366,7 +366,7 @@ fn removal_with_claim(input: &RuleInput<'_>, action: &Action) -> bool {
 
 fn add_when_whole(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::AddLearner { name, .. } = action else { return true };
-    input.well() == input.voters().len()
+    input.healthy_count() == input.voters().len()
         && input.members().iter().all(|m| !m.is_learner)
         && input.voters().len() < input.goal.size
         && input.memory.pending.as_ref() == Some(name)
@@ -383,7 +383,7 @@ fn promote_in_sync(input: &RuleInput<'_>, action: &Action) -> bool {
             && e.applied * 10 >= index * 9
     });
     let started = input.members().iter().any(|m| m.id == *id && m.is_learner && m.started);
-    caught_up && started && input.well() == input.voters().len()
+    caught_up && started && input.healthy_count() == input.voters().len()
 }
 
 fn restart_leaves_a_quorum(input: &RuleInput<'_>, action: &Action) -> bool {
@@ -394,7 +394,7 @@ fn restart_leaves_a_quorum(input: &RuleInput<'_>, action: &Action) -> bool {
         return true;
     };
     let others = voters.iter().filter(|m| m.id != member.id).all(|m| input.healthy(m));
-    others && (voters.len() <= 2 || input.well_without(name) >= quorum(voters.len()))
+    others && (voters.len() <= 2 || input.healthy_count_without(name) >= quorum(voters.len()))
 }
 
 fn one_upgrade_at_a_time(input: &RuleInput<'_>, action: &Action) -> bool {
@@ -506,7 +506,7 @@ fn lost_while_members_differ(input: &RuleInput<'_>, action: &Action) -> bool {
         input.voters().into_iter().any(|m| m.pod.as_ref().is_some_and(|n| input.data.wrong.contains(n)));
     !input.data.differ
         || (known && input.sound() >= enough)
-        || input.well_and(|name| input.data.right.contains(name)) >= enough
+        || input.healthy_count_where(|name| input.data.right.contains(name)) >= enough
 }
 
 fn versions(input: &RuleInput<'_>, action: &Action) -> bool {

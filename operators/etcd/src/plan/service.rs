@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Action, Decision, SOON, Step, remaining};
+use super::{Action, Context, Decision, SOON, remaining};
 use crate::observed::{Observed, PodView, Serving};
 
 /// Time from a changed label until the kube-proxies of all nodes follow: the EndpointSlices change within a
 /// second, and kube-proxy applies them after up to another one.
-const SETTLE: SignedDuration = SignedDuration::from_secs(5);
+const PROPAGATION_DELAY: SignedDuration = SignedDuration::from_secs(5);
 
 /// The pods that run or may run.
 fn live(observed: &Observed) -> impl Iterator<Item = &PodView> {
@@ -23,19 +23,19 @@ pub(crate) fn labelled(observed: &Observed) -> bool {
 }
 
 /// Whether every pod has had its label long enough.
-pub(crate) fn labels_settled(observed: &Observed) -> bool {
-    let unsettled =
-        |pod: &PodView| pod.serving_since.and_then(|since| settles(since, observed.now)).is_some();
-    labelled(observed) && !live(observed).any(unsettled)
+pub(crate) fn labels_propagated(observed: &Observed) -> bool {
+    let pending =
+        |pod: &PodView| pod.serving_since.and_then(|since| propagation_left(since, observed.now)).is_some();
+    labelled(observed) && !live(observed).any(pending)
 }
 
 /// The rest of the time until a changed label is in effect. One that changed in the future, by another clock,
 /// is not waited for.
-fn settles(since: Timestamp, now: Timestamp) -> Option<Duration> {
-    (since <= now).then(|| remaining(since + SETTLE, now)).flatten()
+fn propagation_left(since: Timestamp, now: Timestamp) -> Option<Duration> {
+    (since <= now).then(|| remaining(since + PROPAGATION_DELAY, now)).flatten()
 }
 
-impl Step<'_> {
+impl Context<'_> {
     /// The decision, preceded by the changes of the client Service that it needs.
     pub(super) fn with_clients_away(&self, decision: Decision) -> Decision {
         let decision = self.departure(&decision).unwrap_or(decision);
@@ -65,7 +65,7 @@ impl Step<'_> {
         if let Some(since) = left {
             let message =
                 format!("{text}; its pod has left the client Service, clients are moving to other members");
-            return settles(since, self.observed.now).map(|rest| wait(message, rest));
+            return propagation_left(since, self.observed.now).map(|rest| wait(message, rest));
         }
         let stays =
             |other: &PodView| other.name != pod.name && other.is_endpoint() && other.serving == Serving::In;
@@ -76,7 +76,7 @@ impl Step<'_> {
                 ..wait(message, 2 * SOON)
             });
         }
-        if !labels_settled(self.observed) {
+        if !labels_propagated(self.observed) {
             let message = format!("{text}, when the client Service has all other members");
             return Some(wait(message, SOON));
         }

@@ -32,20 +32,20 @@ fn lowest(observed: &Observed, health: &Health<'_>) -> Option<Version> {
 /// The version reported by a member. One that does not answer may still run the version of its pod, unless
 /// that has terminated.
 fn running(observed: &Observed, name: &str) -> Option<Version> {
-    let says = observed.endpoints.get(name).map(|endpoint| endpoint.version.as_str());
+    let reported = observed.endpoints.get(name).map(|endpoint| endpoint.version.as_str());
     let made_for = || observed.pod(name).filter(|pod| !pod.ended).map(|pod| pod.version.as_str());
-    Version::parse(says.or_else(made_for)?).ok()
+    Version::parse(reported.or_else(made_for)?).ok()
 }
 
 /// No member answers. The lowest version of a pod or claim: a restarted member would run it, with arguments
 /// that it does not support.
 fn last_known(memory: &Memory, observed: &Observed) -> Option<Version> {
     let of = |name: &str| {
-        let says = observed.endpoints.get(name).map(|endpoint| endpoint.version.as_str());
+        let reported = observed.endpoints.get(name).map(|endpoint| endpoint.version.as_str());
         let pod = observed.pod(name).map(|pod| pod.version.as_str());
         let claim = observed.claim(name).map(|claim| claim.version.as_str());
         // Their creator may not have recorded it.
-        [says, pod, claim, Some(&memory.version)]
+        [reported, pod, claim, Some(&memory.version)]
             .into_iter()
             .flatten()
             .find_map(|text| Version::parse(text).ok())

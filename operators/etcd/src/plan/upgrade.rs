@@ -6,13 +6,13 @@ use semver::Version;
 
 use super::version::{Running, refusal};
 use super::{
-    Action, Decision, Goal, Health, Progress, START_PATIENCE, Step, has_alarm, is_held_up, pod_state,
+    Action, Context, Decision, Goal, Health, Progress, START_PATIENCE, has_alarm, is_held_up, pod_state,
     remaining, unready,
 };
 use crate::observed::{Member, Memory, Observed, PodView};
 
 /// A member that runs the new version is observed for this long before the next one follows.
-const SETTLE: SignedDuration = SignedDuration::from_secs(10);
+const STABLE_PERIOD: SignedDuration = SignedDuration::from_secs(10);
 /// A member that still reports the old version this long after the change has an image of another version.
 const IMAGE_PATIENCE: SignedDuration = SignedDuration::from_secs(120);
 
@@ -87,7 +87,7 @@ pub fn upgrade(goal: &Goal, memory: &Memory, observed: &Observed, health: Option
     }
 }
 
-impl Step<'_> {
+impl Context<'_> {
     fn going(&self) -> bool {
         matches!(upgrade(self.goal, self.memory, self.observed, Some(self.health)), Upgrade::Going { .. })
     }
@@ -212,7 +212,7 @@ impl Step<'_> {
             }
             newest = newest.max(pod.started);
         }
-        let rest = remaining(newest? + SETTLE, self.observed.now)?;
+        let rest = remaining(newest? + STABLE_PERIOD, self.observed.now)?;
         let text =
             format!("observing the member with etcd {} before upgrading the next one", self.goal.version);
         Some(Decision { again: Some(rest), ..Decision::wait(progress, text) })

@@ -384,7 +384,7 @@ impl Runner {
                 view.serving_since = Some(observed.now);
             }
             Action::RemoveMember { id, via, .. } => drop(self.etcd.remove(&endpoint(via), *id).await?),
-            Action::Maintain(step) => panic!("nobody asked for housekeeping: {step:?}"),
+            Action::Maintain(step) => panic!("unexpected maintenance: {step:?}"),
         }
         Ok(())
     }

@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    /// Operators follow each other; each makes as many calls as `lives` says, the last one without a limit.
+    /// Operators follow each other; each makes as many calls as `lives` allows, the last one without a limit.
     fn run(&mut self, lives: &[usize]) {
         let mut lives = lives.iter().copied().chain(std::iter::repeat(usize::MAX));
         self.breath = lives.next().unwrap_or(usize::MAX);

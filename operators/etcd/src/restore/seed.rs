@@ -201,11 +201,11 @@ fn run_on_copy(spec: &mut PodSpec, claim: &str) {
 /// User of the containers with the operator's image: the volume belongs to the user of etcd's image, which is
 /// root, unless the cluster specifies another user or a group with write access.
 fn own_user(pod: Option<&PodSecurityContext>) -> Option<SecurityContext> {
-    let says = |pod: &PodSecurityContext| {
+    let sets_user = |pod: &PodSecurityContext| {
         pod.run_as_user.is_some() || pod.fs_group.is_some() || pod.run_as_non_root == Some(true)
     };
     let root = SecurityContext { run_as_user: Some(0), ..SecurityContext::default() };
-    (!pod.is_some_and(says)).then_some(root)
+    (!pod.is_some_and(sets_user)).then_some(root)
 }
 
 /// etcdctl lost the command in 3.6; etcdutl has it since 3.5.
@@ -323,19 +323,19 @@ mod tests {
             init.iter().map(|c| c.security_context.as_ref().and_then(|own| own.run_as_user)).collect()
         };
         assert_eq!(users(serde_json::json!({})), [Some(0), None, Some(0)]);
-        for said in [
+        for context in [
             serde_json::json!({ "runAsUser": 1000 }),
             serde_json::json!({ "fsGroup": 2000 }),
             serde_json::json!({ "runAsNonRoot": true }),
         ] {
-            assert_eq!(users(serde_json::json!({ "securityContext": said })), [None; 3], "{said}");
+            assert_eq!(users(serde_json::json!({ "securityContext": context })), [None; 3], "{context}");
         }
     }
 
     #[test]
     fn a_seed_that_is_not_root_is_confined_as_a_whole() {
-        let said = serde_json::json!({ "securityContext": { "runAsNonRoot": true, "runAsUser": 1000 } });
-        let spec = seed_with("3.4.23", said).spec.unwrap();
+        let pod = serde_json::json!({ "securityContext": { "runAsNonRoot": true, "runAsUser": 1000 } });
+        let spec = seed_with("3.4.23", pod).spec.unwrap();
         let all = spec.init_containers.iter().flatten().chain(&spec.containers);
         let confined: Vec<_> =
             all.map(|c| c.security_context.as_ref().and_then(|own| own.allow_privilege_escalation)).collect();

@@ -82,11 +82,7 @@ fn a_snapshot_that_does_not_fit_is_refused_before_anything_is_touched() {
     let upstream = with(|state, _| {
         state.status.snapshot = Some(SnapshotStatus { sha256: "ab".into(), ..SnapshotStatus::default() });
     });
-    assert_eq!(
-        next_step(&upstream),
-        Step::SafetyBackup,
-        "backups of coreos/etcd-operator say nothing of themselves"
-    );
+    assert_eq!(next_step(&upstream), Step::SafetyBackup, "backups of coreos/etcd-operator have no metadata");
 }
 
 #[test]

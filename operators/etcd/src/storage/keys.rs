@@ -114,8 +114,8 @@ mod tests {
     fn a_key_is_raw_or_in_base64_and_is_called_the_same() {
         let text = format!("{}\n", BASE64_STANDARD.encode([7; KEY]));
         let raw = Keys::read("k", None, &data(&[("key", &[7; KEY])])).unwrap();
-        let told = Keys::read("k", None, &data(&[("key", text.as_bytes())])).unwrap();
-        assert_eq!(raw.current().unwrap().name(), told.current().unwrap().name());
+        let encoded = Keys::read("k", None, &data(&[("key", text.as_bytes())])).unwrap();
+        assert_eq!(raw.current().unwrap().name(), encoded.current().unwrap().name());
         assert!(!format!("{raw:?}").contains("7, 7"), "{raw:?}");
     }
 

@@ -457,16 +457,16 @@ mod tests {
             let secret = SecretData::from([("credentials".to_owned(), credentials)]);
             Store::open(&target, Some(&secret), None).unwrap()
         };
-        let said = |store: &Store, text: &str| {
+        let message = |store: &Store, text: &str| {
             let source = text.to_owned().into();
             store.failed("write", "k")(object_store::Error::Generic { store: "S3", source }).to_string()
         };
         let unknown = "<Error><Code>InvalidAccessKeyId</Code><Message>no such key</Message></Error>";
         let (aws, other) = (store(None), store(Some("https://minio.example.org")));
-        assert!(said(&aws, unknown).contains("set s3.endpoint to its URL"), "{}", said(&aws, unknown));
-        assert!(said(&aws, "error sending request").contains("s3.forcePathStyle"));
-        assert!(!said(&other, unknown).contains("hint"));
+        assert!(message(&aws, unknown).contains("set s3.endpoint to its URL"), "{}", message(&aws, unknown));
+        assert!(message(&aws, "error sending request").contains("s3.forcePathStyle"));
+        assert!(!message(&other, unknown).contains("hint"));
         let refused = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>";
-        assert!(!said(&aws, refused).contains("hint"));
+        assert!(!message(&aws, refused).contains("hint"));
     }
 }

@@ -327,7 +327,7 @@ async fn retention_reads_all_pages_and_deletes_nothing_of_others() {
             put(&store, one, "mine", &bytes).await.unwrap();
         }
         for other in &others {
-            put(&store, other, "somebody", &bytes).await.unwrap();
+            put(&store, other, "another", &bytes).await.unwrap();
         }
         crate::backup::run::retain(&store, "dir/etcd", "mine", &own[2], 2).await.unwrap();
         assert_eq!(store.head(&own[0]).await.unwrap(), None, "the oldest is too many");
@@ -367,7 +367,7 @@ async fn what_is_encrypted_lies_unreadable_in_the_store_and_comes_back_with_its_
         for size in [8192, 20 << 20] {
             let bytes = fake_snapshot(size, 9);
             let whole = put(&sealed, "dir/etcd", "u", &bytes).await.unwrap();
-            assert_eq!(whole.size, bytes.len() as u64, "what is told is the snapshot's size");
+            assert_eq!(whole.size, bytes.len() as u64, "the reported size is the snapshot's");
             let stored = sealed.head("dir/etcd").await.unwrap().unwrap();
             assert!(stored.size > whole.size, "tags and a header lie in the store too");
             assert!(read(&sealed, "dir/etcd").await == bytes, "{size} bytes came back changed");

@@ -68,7 +68,7 @@ fn secrets_that_fit_together_are_good_for_the_service() {
     assert!(checked.notes.is_empty(), "{:?}", checked.notes);
     let end = now() + SignedDuration::from_hours(30 * 24);
     assert_eq!(checked.expires, Some(end.as_second()));
-    assert!(!format!("{:?}", checked.access).contains("KEY"), "keys are never told");
+    assert!(!format!("{:?}", checked.access).contains("KEY"), "keys are never printed");
 }
 
 #[test]

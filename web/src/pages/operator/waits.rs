@@ -72,7 +72,7 @@ fn short(digest: &str) -> &str {
 }
 
 /// The problems that block progress.
-pub(super) fn troubles(view: &Overview) -> Markup {
+pub(super) fn blockers(view: &Overview) -> Markup {
     let waits = &view.timeline.blockers;
     let status = view.timeline.installed.status;
     let wrong = matches!(status, Status::Failed | Status::Degraded | Status::CannotUpdate);
@@ -81,13 +81,13 @@ pub(super) fn troubles(view: &Overview) -> Markup {
         @if !waits.is_empty() {
             section.panel #waits aria-labelledby="waits-h" {
                 header { h2 #waits-h { (title) } }
-                ul.rows { @for wait in waits { li { (trouble(wait, tone)) } } }
+                ul.rows { @for wait in waits { li { (blocker(wait, tone)) } } }
             }
         }
     }
 }
 
-fn trouble(wait: &Blocker, tone: Tone) -> Markup {
+fn blocker(wait: &Blocker, tone: Tone) -> Markup {
     html! {
         div.grow.stack-xs {
             div.row {

@@ -9,7 +9,7 @@ pub(super) fn check(crd: &Crd<'_>, findings: &mut PartFindings<'_>) {
     let versions = crd.list("/spec/versions");
     let is_served = |version: &Value| version.get("served") == Some(&Value::Bool(true));
     if !versions.is_empty() && !versions.iter().any(is_served) {
-        let text = "no version is served, so that nobody can use it";
+        let text = "no version is served, so the API is unusable";
         findings.warn("crd-not-served", "spec.versions", text, "write served: true for at least one");
     }
     if crd.v1 {
@@ -66,7 +66,7 @@ fn duplicates(crd: &Crd<'_>, versions: &[Value], findings: &mut PartFindings<'_>
             && versions.iter().any(|version| is_there(version.get(per_version)))
         {
             let text = format!("it is for all versions, and a version has {per_version} of its own");
-            findings.error("crd-versions", format!("spec.{top}"), text, "say it once");
+            findings.error("crd-versions", format!("spec.{top}"), text, "set it in one place");
         }
     }
     if crd.text("/spec/conversion/strategy") == "Webhook"

@@ -4,7 +4,7 @@ use olm_catalog::graph::{Format, UpgradeGraph};
 
 use super::read::package;
 use crate::{
-    args::{Drawing, GraphArgs},
+    args::{GraphArgs, GraphFormat},
     exit::Failure,
     output::Stream,
     prose::printable,
@@ -14,21 +14,20 @@ pub async fn run(args: GraphArgs) -> Result<(), Failure> {
     let catalog = super::load(&args.source, &args.registry, Some(&args.package)).await?;
     let package = package(&catalog, &args.package)?;
     let channel = args.channel.as_deref();
-    let picture = UpgradeGraph::of(&package, channel);
-    let picture =
-        picture.ok_or_else(|| Failure::from(&package.nearest_channel(channel.unwrap_or_default())))?;
-    draw(&picture, args.output)
+    let graph = UpgradeGraph::of(&package, channel);
+    let graph = graph.ok_or_else(|| Failure::from(&package.nearest_channel(channel.unwrap_or_default())))?;
+    print_graph(&graph, args.output)
 }
 
-pub fn draw(picture: &UpgradeGraph, drawing: Drawing) -> Result<(), Failure> {
-    let drawn = picture.write(match drawing {
-        Drawing::Text => Format::Text,
-        Drawing::Mermaid => Format::Mermaid,
-        Drawing::Dot => Format::Dot,
-        Drawing::Json => Format::Json,
+pub fn print_graph(graph: &UpgradeGraph, format: GraphFormat) -> Result<(), Failure> {
+    let rendered = graph.write(match format {
+        GraphFormat::Text => Format::Text,
+        GraphFormat::Mermaid => Format::Mermaid,
+        GraphFormat::Dot => Format::Dot,
+        GraphFormat::Json => Format::Json,
     });
     let mut out = Stream::new();
-    for line in drawn.lines() {
+    for line in rendered.lines() {
         // The text is escaped for its format, but may contain direction marks.
         out.line(&printable(line))?;
     }

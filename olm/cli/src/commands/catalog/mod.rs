@@ -12,7 +12,7 @@ mod serve;
 mod validate;
 mod verify;
 
-pub use graph::draw;
+pub use graph::print_graph;
 pub use read::load;
 
 use crate::{

@@ -60,7 +60,7 @@ pub async fn run(args: VerifyArgs) -> Result<(), Failure> {
     }
     match &answer {
         Ok(verified) => args.output.print(&verdict, || describe(&found, verified)),
-        Err(refused) => Err(told_refused(&found, refused)),
+        Err(refused) => Err(not_verified(&found, refused)),
     }
 }
 
@@ -117,7 +117,7 @@ fn shown(refusal: &Refusal) -> String {
     printable(&format!("{} ({})", refusal.message, refusal.format))
 }
 
-fn told_refused(found: &FoundSignatures, refused: &NotVerified) -> Failure {
+fn not_verified(found: &FoundSignatures, refused: &NotVerified) -> Failure {
     let mut message = format!("{}: {}", found.image, refused.message);
     if refused.refusals.len() > 1 {
         for refusal in &refused.refusals {

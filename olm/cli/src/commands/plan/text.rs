@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn t06_a_plan_without_findings_tells_its_high_rights() {
+    fn t06_a_plan_without_findings_shows_its_high_rights() {
         assert!(plan_text(&plan(0)).contains("\nfindings: none\n"));
         assert!(plan_text(&plan(2)).contains("\nfindings: none; 2 rights of level HIGH, listed below\n"));
     }

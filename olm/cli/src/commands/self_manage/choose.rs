@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_stays_as_it_was_chosen() {
+    fn unset_options_keep_their_previous_values() {
         // given
         let before = ManifestOptions { replicas: 3, console_image: None, ..ManifestOptions::default() };
         // when only the image and a limit are set

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_says_what_to_do() {
+    fn the_text_names_the_next_command() {
         let status = Status {
             namespace: "olm".into(),
             version: Some("0.0.1".into()),

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counts_are_exact_and_say_what_is_left_behind() {
+    fn the_counts_are_exact_and_include_retained_objects() {
         let report = Report {
             namespace: "olm".into(),
             dry_run: false,

@@ -134,7 +134,7 @@ async fn discovery_lists_everything_at_once() {
     }
 }
 
-fn says(crd: &Value, type_: &str) -> (String, String) {
+fn condition(crd: &Value, type_: &str) -> (String, String) {
     let conditions = crd["status"]["conditions"].as_array().expect("conditions");
     let found = conditions.iter().find(|c| c["type"] == type_).expect("the condition");
     let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
@@ -159,7 +159,7 @@ async fn released_names_are_accepted_for_a_pending_crd() {
     }
     let state = async |plural: &str| {
         let (_, crd) = get(&server, &one(plural)).await;
-        (says(&crd, "NamesAccepted"), says(&crd, "Established").0)
+        (condition(&crd, "NamesAccepted"), condition(&crd, "Established").0)
     };
     let conflict = (("False".to_owned(), "SingularConflict".to_owned()), "False".to_owned());
     let accepted = (("True".to_owned(), "NoConflicts".to_owned()), "True".to_owned());
@@ -181,14 +181,14 @@ async fn a_name_that_its_holder_drops_is_released() {
         post(&server, CRDS, crd).await;
     }
     let waits = format!("{CRDS}/bs.stable.example.com");
-    assert_eq!(says(&get(&server, &waits).await.1, "NamesAccepted").1, "ShortNamesConflict");
+    assert_eq!(condition(&get(&server, &waits).await.1, "NamesAccepted").1, "ShortNamesConflict");
     // when
     let without = json!({"spec": {"names": {"shortNames": null}}});
     let (code, body) =
         patch(&server, "merge-patch+json", &format!("{CRDS}/as.stable.example.com"), without).await;
     // then
     assert_eq!(code, 200, "{body}");
-    assert_eq!(says(&get(&server, &waits).await.1, "NamesAccepted").1, "NoConflicts");
+    assert_eq!(condition(&get(&server, &waits).await.1, "NamesAccepted").1, "NoConflicts");
 }
 
 /// Of two writers, the one that stored first can be the last to run its hook.

@@ -112,7 +112,7 @@ fn affected_objects() {
 
     let without = graph(std::slice::from_ref(&child));
     assert_eq!(affected(&without, &event(&owner, true)), ["m"], "an owner went");
-    assert_eq!(affected(&without, &event(&child, false)), ["m"], "an owner that nobody knows");
+    assert_eq!(affected(&without, &event(&child, false)), ["m"], "an unknown owner");
 
     let waiting = graph(&[going(owner.clone(), FOREGROUND)]);
     assert_eq!(affected(&waiting, &event(&child, true)), ["s"], "the owner may go now");

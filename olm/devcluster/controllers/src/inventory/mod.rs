@@ -30,7 +30,7 @@ use super::error::{During, Error, unless_gone};
 /// watched.
 const REDISCOVER: Duration = Duration::from_secs(30);
 /// Delay of discovery after a change of the CRDs, to batch further changes.
-const SETTLE: Duration = Duration::from_millis(10);
+const DEBOUNCE: Duration = Duration::from_millis(10);
 /// Limit of the wait for the first list of all kinds before workers start.
 const FIRST_LISTS: Duration = Duration::from_secs(10);
 
@@ -250,7 +250,7 @@ impl Inventory {
                 }
             }
             tokio::select! {
-                () = self.rediscover.notified() => tokio::time::sleep(SETTLE).await,
+                () = self.rediscover.notified() => tokio::time::sleep(DEBOUNCE).await,
                 () = tokio::time::sleep(REDISCOVER) => {}
                 () = shutdown.cancelled() => break,
             }

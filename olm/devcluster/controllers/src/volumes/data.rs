@@ -79,7 +79,7 @@ mod tests {
         // when volumes refer to them in different ways
         let elsewhere = outside.path().display().to_string();
         for bad in [
-            volume("pvc-2", "somebody.else/x", &path("pvc-2")),
+            volume("pvc-2", "another.example/x", &path("pvc-2")),
             volume("pvc-3", PROVISIONER, &path("pvc-2")),
             volume("pvc-3", PROVISIONER, &elsewhere),
             volume("pvc-1/..", PROVISIONER, &path("pvc-1/..")),

@@ -56,9 +56,9 @@ fn to_v2(schema: &mut Value) {
     if let Some(target) = map.get("allOf").and_then(|all| all[0].get("$ref")).cloned() {
         map.insert("$ref".to_owned(), target);
     }
-    let says = |key: &str| map.get(key).is_some_and(|flag| flag == true);
-    let anything = says("nullable") || says("x-kubernetes-int-or-string");
-    let more = says("x-kubernetes-preserve-unknown-fields");
+    let is_set = |key: &str| map.get(key).is_some_and(|flag| flag == true);
+    let anything = is_set("nullable") || is_set("x-kubernetes-int-or-string");
+    let more = is_set("x-kubernetes-preserve-unknown-fields");
     map.retain(|key, _| match key.as_str() {
         "allOf" | "oneOf" | "anyOf" | "not" | "nullable" => false,
         "type" => !anything,

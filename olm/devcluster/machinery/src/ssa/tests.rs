@@ -110,7 +110,7 @@ fn kubectl_takes_over_fields_of_client_side_apply() {
     live["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": last});
     track_update(None, &mut live, "kubectl-client-side-apply", None, deployment(), T1);
     let wanted = config(json!({"replicas": 5}));
-    assert!(apply(&request(Some(&live), &wanted, "somebody", deployment())).is_err());
+    assert!(apply(&request(Some(&live), &wanted, "another", deployment())).is_err());
     let object = applied(Some(&live), &wanted, "kubectl");
     assert_eq!(object["spec"]["replicas"], 5);
     let annotation =

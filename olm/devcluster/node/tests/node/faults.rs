@@ -125,7 +125,7 @@ async fn a_pod_is_killed_and_its_volume_is_wiped_on_request() {
     assert_eq!(std::fs::read_dir(&volume).unwrap().count(), 0);
     rig.wait("once", "the end", |pod| pod["status"]["phase"] == "Failed").await;
     // and a finished or missing pod cannot be killed
-    for (pod, why) in [("once", "not running"), ("nobody", "is not on node")] {
+    for (pod, why) in [("once", "not running"), ("missing", "is not on node")] {
         let refused = faults.put("default", pod, Fault::Kill { wipe: false }).await.unwrap_err().to_string();
         assert!(refused.contains(why), "{refused}");
     }

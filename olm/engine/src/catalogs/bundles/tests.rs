@@ -24,8 +24,8 @@ impl World {
         Self { registry, images, folder, image }
     }
 
-    fn wanted(&self, namespace: &str, bundle: &str) -> Wanted {
-        Wanted {
+    fn request(&self, namespace: &str, bundle: &str) -> BundleRequest {
+        BundleRequest {
             catalog: CatalogRef::new(namespace, "cat"),
             package: "etcd".into(),
             bundle: bundle.into(),
@@ -34,7 +34,7 @@ impl World {
     }
 
     async fn document(&self, namespace: &str, bundle: &str) -> Result<Arc<[u8]>, BundleImageError> {
-        self.images.document(&self.wanted(namespace, bundle), &access(&self.registry, namespace)).await
+        self.images.document(&self.request(namespace, bundle), &access(&self.registry, namespace)).await
     }
 }
 
@@ -43,7 +43,7 @@ fn etcd() -> String {
 }
 
 #[tokio::test]
-async fn whoever_needs_the_same_bundle_shares_the_pull_and_finds_it_later() {
+async fn callers_of_the_same_bundle_share_the_pull_and_the_cache() {
     let world = World::new().await;
     // when several callers need it at once
     let name = etcd();
@@ -57,7 +57,7 @@ async fn whoever_needs_the_same_bundle_shares_the_pull_and_finds_it_later() {
     // and it is there after a restart, without the registry
     world.registry.mood(Mood::Denies);
     let images = BundleImages::new(world.folder.path().join("bundles"));
-    assert!(images.document(&world.wanted("olm", &name), &access(&world.registry, "olm")).await.is_ok());
+    assert!(images.document(&world.request("olm", &name), &access(&world.registry, "olm")).await.is_ok());
     assert_eq!(world.registry.asked("GET bundle/manifests"), 1);
 }
 
@@ -71,7 +71,7 @@ async fn what_one_catalog_may_pull_is_not_for_another() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_again_without_asking_the_registry_again() {
+async fn a_failure_is_repeated_without_another_registry_request() {
     let world = World::new().await;
     world.registry.mood(Mood::Denies);
     let first = world.document("olm", &etcd()).await.unwrap_err();
@@ -93,10 +93,11 @@ async fn an_image_with_another_bundle_is_refused() {
 }
 
 #[tokio::test]
-async fn an_image_that_is_not_there_says_so() {
+async fn an_image_not_found_is_reported() {
     let world = World::new().await;
-    let wanted = Wanted { image: format!("{}/none:v1", world.registry.host), ..world.wanted("olm", &etcd()) };
-    let error = world.images.document(&wanted, &access(&world.registry, "olm")).await.unwrap_err();
+    let request =
+        BundleRequest { image: format!("{}/none:v1", world.registry.host), ..world.request("olm", &etcd()) };
+    let error = world.images.document(&request, &access(&world.registry, "olm")).await.unwrap_err();
     assert_eq!(error.code, NOT_FOUND);
 }
 
@@ -117,25 +118,25 @@ fn what_was_used_longest_ago_goes_first() {
     // given room for two documents
     let folder = tempfile::tempdir().unwrap();
     let images = BundleImages::bounded(folder.path().to_owned(), 25);
-    let wanted = |image: &str| Wanted {
+    let request = |image: &str| BundleRequest {
         catalog: CatalogRef::new("olm", "cat"),
         package: "p".into(),
         bundle: "b".into(),
         image: format!("{image}@sha256:1"),
     };
     let keep = |image: &str, text: &[u8]| {
-        images.keep(&wanted(image).name(), &wanted(image), text).unwrap();
-        fs::File::options().append(true).open(images.reference(&wanted(image).name())).unwrap()
+        images.keep(&request(image).name(), &request(image), text).unwrap();
+        fs::File::options().append(true).open(images.reference(&request(image).name())).unwrap()
     };
     let old = SystemTime::now() - Duration::from_secs(100);
     keep("a", b"aaaaaaaaaa").set_modified(old).unwrap();
     keep("b", b"bbbbbbbbbb").set_modified(old + Duration::from_secs(1)).unwrap();
     // when the older one is used and a third is pulled
-    assert!(images.kept(&wanted("a").name(), &wanted("a")).is_some());
+    assert!(images.kept(&request("a").name(), &request("a")).is_some());
     keep("c", b"cccccccccc");
     // then the one in between is evicted with its document
-    assert!(images.kept(&wanted("a").name(), &wanted("a")).is_some());
-    assert!(images.kept(&wanted("b").name(), &wanted("b")).is_none());
+    assert!(images.kept(&request("a").name(), &request("a")).is_some());
+    assert!(images.kept(&request("b").name(), &request("b")).is_none());
     assert_eq!(fs::read_dir(folder.path().join("documents")).unwrap().count(), 2);
 }
 
@@ -143,21 +144,21 @@ fn what_was_used_longest_ago_goes_first() {
 fn a_tag_is_not_taken_for_what_it_was_for_ever() {
     let folder = tempfile::tempdir().unwrap();
     let images = BundleImages::bounded(folder.path().to_owned(), 100);
-    let mut wanted = Wanted {
+    let mut request = BundleRequest {
         catalog: CatalogRef::new("olm", "cat"),
         package: "p".into(),
         bundle: "b".into(),
         image: "a/b:v1".into(),
     };
-    images.keep("name", &wanted, b"text").unwrap();
-    assert!(images.kept("name", &wanted).unwrap().fresh);
+    images.keep("name", &request, b"text").unwrap();
+    assert!(images.kept("name", &request).unwrap().fresh);
     // when it was pulled long ago
     let path = images.reference("name");
     let mut reference: Reference = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     reference.pulled = jiff::Timestamp::UNIX_EPOCH;
     fs::write(&path, serde_json::to_vec(&reference).unwrap()).unwrap();
     // then it is stale, unless it is named by digest
-    assert!(!images.kept("name", &wanted).unwrap().fresh);
-    wanted.image = "a/b@sha256:1".into();
-    assert!(images.kept("name", &wanted).unwrap().fresh);
+    assert!(!images.kept("name", &request).unwrap().fresh);
+    request.image = "a/b@sha256:1".into();
+    assert!(images.kept("name", &request).unwrap().fresh);
 }

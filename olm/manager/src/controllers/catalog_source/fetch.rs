@@ -1,4 +1,4 @@
-//! Fetches a source into the store.
+//! Fetches a source into the catalog cache.
 
 use std::{
     fs, io,
@@ -17,7 +17,7 @@ use olm_engine::catalogs::{Access, CacheDir, Key, Problem, hex, store_key};
 use olm_signatures::{Requirement, Verifier};
 use sha2::{Digest, Sha256};
 
-use super::source::Wanted;
+use super::source::RequestedSource;
 
 /// Time limit of a fetch, for a registry that sends a byte now and then. The largest catalogs take a minute
 /// or two on a slow line.
@@ -25,7 +25,7 @@ const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
 /// One read of a source.
 pub(super) struct Job {
-    pub(super) wanted: Wanted,
+    pub(super) requested: RequestedSource,
     pub(super) key: Key,
     pub(super) run: u64,
     pub(super) client: Client,
@@ -53,7 +53,7 @@ pub(super) struct FetchResult {
 }
 
 impl Job {
-    /// Reads the source. Cancellation-safe: when dropped, it leaves nothing behind and the store unchanged.
+    /// Reads the source. Cancellation-safe: when dropped, it leaves nothing behind and the catalog cache unchanged.
     pub(super) async fn run(&self) -> Result<FetchResult, Problem> {
         match tokio::time::timeout(DEADLINE, self.read()).await {
             Ok(result) => result,
@@ -65,23 +65,23 @@ impl Job {
     }
 
     fn failed(&self, code: &'static str, message: impl Into<String>) -> Problem {
-        Problem::new(self.wanted.failure_reason(), code, message)
+        Problem::new(self.requested.failure_reason(), code, message)
     }
 
     async fn read(&self) -> Result<FetchResult, Problem> {
-        match &self.wanted {
+        match &self.requested {
             // It is at hand and never changes.
-            Wanted::Shipped => Ok(FetchResult::default()),
-            Wanted::Directory(path) => self.directory(path).await,
-            Wanted::ConfigMap(name) => self.config_map(name).await,
-            Wanted::Image(reference) => {
+            RequestedSource::Shipped => Ok(FetchResult::default()),
+            RequestedSource::Directory(path) => self.directory(path).await,
+            RequestedSource::ConfigMap(name) => self.config_map(name).await,
+            RequestedSource::Image(reference) => {
                 let mut got = self.fetch(&Source::Image { reference: reference.clone() }).await?;
                 got.resolved = got.revision.as_ref().map(|revision| pinned(reference, &revision.digest));
                 Ok(got)
             }
-            Wanted::Signed { image, by } => self.signed(image, by).await,
-            Wanted::Address(address) => self.fetch(&Source::Grpc { address: address.clone() }).await,
-            Wanted::Http(url) => self.fetch(&Source::Http { url: url.clone() }).await,
+            RequestedSource::Signed { image, by } => self.signed(image, by).await,
+            RequestedSource::Address(address) => self.fetch(&Source::Grpc { address: address.clone() }).await,
+            RequestedSource::Http(url) => self.fetch(&Source::Http { url: url.clone() }).await,
         }
     }
 
@@ -194,7 +194,8 @@ impl Job {
             (Arc::clone(&self.cache_dir), store_key(&self.key), source.to_string());
         // Images declare their content by their labels; in other sources, a folder of bundles counts as a
         // catalog.
-        let may_be_bundles = matches!(self.wanted, Wanted::Directory(_) | Wanted::Http(_));
+        let may_be_bundles =
+            matches!(self.requested, RequestedSource::Directory(_) | RequestedSource::Http(_));
         let stored = tokio::task::spawn_blocking(move || {
             let bytes = size_of(&work.0).map_err(|error| ("FileSystem", error.to_string()))?;
             let (folder, problems) = match may_be_bundles {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use olm_api::CatalogSourceSpec;
 use olm_engine::catalogs::Problem;
 
-use super::source::Wanted;
+use super::source::RequestedSource;
 
 /// For an unreadable interval, as upstream, and for servers without one.
 const DEFAULT: Duration = Duration::from_secs(15 * 60);
@@ -18,7 +18,10 @@ const FIRST_WAIT: Duration = Duration::from_secs(5);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 /// The poll interval of a source (`None`: read only when the spec changes), and the problem of an invalid one.
-pub(super) fn interval(spec: &CatalogSourceSpec, wanted: &Wanted) -> (Option<Duration>, Option<Problem>) {
+pub(super) fn interval(
+    spec: &CatalogSourceSpec,
+    requested: &RequestedSource,
+) -> (Option<Duration>, Option<Problem>) {
     let poll = spec.update_strategy.as_ref().and_then(|s| s.registry_poll.as_ref());
     let text = poll.map(|poll| poll.interval.as_deref().map(str::trim).unwrap_or_default());
     let (every, problem) = match text {
@@ -35,12 +38,12 @@ pub(super) fn interval(spec: &CatalogSourceSpec, wanted: &Wanted) -> (Option<Dur
             }
         },
     };
-    let every = match wanted {
-        _ if wanted.is_fixed() => None,
+    let every = match requested {
+        _ if requested.is_fixed() => None,
         // As upstream: an image without an interval is read once.
-        Wanted::Image(_) | Wanted::Signed { .. } | Wanted::Shipped => every,
-        Wanted::Address(_) | Wanted::Http(_) => every.or(Some(DEFAULT)),
-        Wanted::ConfigMap(_) | Wanted::Directory(_) => every.or(Some(LOCAL)),
+        RequestedSource::Image(_) | RequestedSource::Signed { .. } | RequestedSource::Shipped => every,
+        RequestedSource::Address(_) | RequestedSource::Http(_) => every.or(Some(DEFAULT)),
+        RequestedSource::ConfigMap(_) | RequestedSource::Directory(_) => every.or(Some(LOCAL)),
     };
     (every, problem)
 }
@@ -96,8 +99,8 @@ mod tests {
         }
     }
 
-    fn image() -> Wanted {
-        Wanted::Image("quay.io/x/cat:latest".into())
+    fn image() -> RequestedSource {
+        RequestedSource::Image("quay.io/x/cat:latest".into())
     }
 
     #[test]
@@ -109,13 +112,13 @@ mod tests {
 
     #[test]
     fn an_image_by_digest_is_never_polled() {
-        let pinned = Wanted::Image("quay.io/x/cat@sha256:0".into());
+        let pinned = RequestedSource::Image("quay.io/x/cat@sha256:0".into());
         assert_eq!(interval(&polled(Some("10m")), &pinned), (None, None));
-        assert_eq!(interval(&polled(Some("10m")), &Wanted::Shipped), (None, None));
+        assert_eq!(interval(&polled(Some("10m")), &RequestedSource::Shipped), (None, None));
     }
 
     #[test]
-    fn an_interval_that_is_none_is_told_and_taken_for_fifteen_minutes() {
+    fn an_invalid_interval_is_reported_and_replaced_by_fifteen_minutes() {
         for bad in ["soon", "0s", "-5m", "10", "999999999999h999999999999999h99999999999999999999h"] {
             let (every, problem) = interval(&polled(Some(bad)), &image());
             let problem = problem.unwrap_or_else(|| panic!("{bad} was taken: {every:?}"));
@@ -127,11 +130,11 @@ mod tests {
     #[test]
     fn servers_and_files_are_looked_at_without_an_interval() {
         let none = CatalogSourceSpec::default();
-        assert_eq!(interval(&none, &Wanted::Address("a:1".into())).0, Some(DEFAULT));
-        assert_eq!(interval(&none, &Wanted::Http("http://a".into())).0, Some(DEFAULT));
-        assert_eq!(interval(&none, &Wanted::ConfigMap("a".into())).0, Some(LOCAL));
+        assert_eq!(interval(&none, &RequestedSource::Address("a:1".into())).0, Some(DEFAULT));
+        assert_eq!(interval(&none, &RequestedSource::Http("http://a".into())).0, Some(DEFAULT));
+        assert_eq!(interval(&none, &RequestedSource::ConfigMap("a".into())).0, Some(LOCAL));
         assert_eq!(
-            interval(&polled(Some("2s")), &Wanted::Directory("/a".into())).0,
+            interval(&polled(Some("2s")), &RequestedSource::Directory("/a".into())).0,
             Some(Duration::from_secs(2))
         );
     }

@@ -19,11 +19,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     fetch::{FetchResult, Job},
     interval::{back_off, jittered},
-    source::Wanted,
+    source::RequestedSource,
 };
 use crate::metrics::Metrics;
 
-/// Concurrent reads. Reading into the store, which takes memory and cores, is serialised there; the rest
+/// Concurrent reads. Writing to the catalog cache, which takes memory and cores, is serialised there; the rest
 /// mostly waits for registries, so a few that hang leave room for the others.
 const CONCURRENT_READS: usize = 16;
 
@@ -79,7 +79,7 @@ pub(super) struct View {
 pub(super) struct Request {
     pub(super) key: Key,
     pub(super) uid: String,
-    pub(super) wanted: Wanted,
+    pub(super) requested: RequestedSource,
     pub(super) secrets: Vec<String>,
     pub(super) every: Option<Duration>,
     pub(super) client: kube::Client,
@@ -117,7 +117,7 @@ impl Jobs {
         self.restore(&request.key, &request.uid).await;
         let damaged = self.refresh.take(&request.key);
         let now = Instant::now();
-        let identity = request.wanted.identity(&request.secrets);
+        let identity = request.requested.identity(&request.secrets);
         let mut tracks = self.tracks();
         let track = tracks.entry(request.key.clone()).or_default();
         let begin = track.turn_to(&identity, request.every, damaged, now);
@@ -128,7 +128,7 @@ impl Jobs {
             let cancelled = stop.clone();
             track.running = Some(stop.drop_guard());
             let job = Job {
-                wanted: request.wanted,
+                requested: request.requested,
                 key: request.key,
                 run: track.run,
                 client: request.client,
@@ -201,10 +201,10 @@ impl Jobs {
             Some(known) if !known.is_empty() => self.forget(key),
             _ => {}
         }
-        let (cache_dir, stored_key, wanted) = (Arc::clone(&self.cache_dir), key.clone(), uid.to_owned());
+        let (cache_dir, stored_key, requested) = (Arc::clone(&self.cache_dir), key.clone(), uid.to_owned());
         let read = tokio::task::spawn_blocking(move || {
             let record = cache_dir.record(&stored_key)?;
-            if record.uid != wanted {
+            if record.uid != requested {
                 cache_dir.remove(&stored_key);
                 return None;
             }

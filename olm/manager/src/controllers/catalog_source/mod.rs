@@ -1,8 +1,8 @@
-//! CatalogSource: content into the store, its state into the status.
+//! CatalogSource: content into the catalog cache, its state into the status.
 //!
 //! [`observe`] takes the state of the reads: [`source`] and [`interval`] decide what to read and when
-//! (pure), [`jobs`] runs each read in a task of its own ([`fetch`]) → the content is put into the store →
-//! [`status`] derives the status (pure) and writes it.
+//! (pure), [`jobs`] runs each read in a task of its own ([`fetch`]) → the content is written to the catalog
+//! cache (`CacheDir`) → [`status`] derives the status (pure) and writes it.
 
 mod fetch;
 mod interval;
@@ -95,11 +95,12 @@ async fn reconcile(source: Arc<CatalogSource>, ctx: Arc<Ctx>) -> Result<Action, 
         forget(&ctx, &key).await;
         return Ok(Action::await_change());
     }
-    let Observed { access, wanted, template, view, interval_problem } = observe::observe(&source, &ctx).await;
+    let Observed { access, requested, template, view, interval_problem } =
+        observe::observe(&source, &ctx).await;
     ctx.catalogs.put(&key.0, &key.1, entry(&source, &view, access, &ctx));
     let inputs = status::Inputs {
         view: &view,
-        wanted: wanted.as_ref().ok(),
+        requested: requested.as_ref().ok(),
         interval: interval_problem.as_ref(),
         template: template.as_ref(),
     };
@@ -107,7 +108,7 @@ async fn reconcile(source: Arc<CatalogSource>, ctx: Arc<Ctx>) -> Result<Action, 
     Ok(Action::requeue(view.due.unwrap_or(SAFETY_NET).min(SAFETY_NET)))
 }
 
-/// The content of the source, for the store.
+/// The state of the source, for `LoadedCatalogs`.
 fn entry(source: &CatalogSource, view: &View, access: Access, ctx: &Ctx) -> CatalogState {
     let (namespace, name) = key(source);
     let reference = CatalogRef { namespace, name: name.clone() };

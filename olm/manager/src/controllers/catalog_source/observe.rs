@@ -10,7 +10,7 @@ use super::{
     interval,
     jobs::{Request, View},
     key,
-    source::Wanted,
+    source::RequestedSource,
     template::{self, Template},
 };
 use crate::context::Ctx;
@@ -19,7 +19,7 @@ use crate::context::Ctx;
 pub(super) struct Observed {
     pub(super) access: Access,
     /// What is read, or why the spec is invalid.
-    pub(super) wanted: Result<Wanted, Problem>,
+    pub(super) requested: Result<RequestedSource, Problem>,
     pub(super) template: Option<Template>,
     pub(super) view: View,
     pub(super) interval_problem: Option<Problem>,
@@ -29,37 +29,38 @@ pub(super) async fn observe(source: &CatalogSource, ctx: &Ctx) -> Observed {
     let key = key(source);
     let template = template(source, ctx).await;
     let image = template.as_ref().and_then(Template::resolved);
-    let wanted = Wanted::of(&source.spec, image).and_then(|wanted| wanted.allowed_in(&key.0, &ctx.namespace));
+    let requested = RequestedSource::of(&source.spec, image)
+        .and_then(|requested| requested.allowed_in(&key.0, &ctx.namespace));
     let access = Access::new(ctx.client.clone(), ctx.registries.clone(), &key.0, &source.spec.secrets);
-    let (mut view, interval_problem) = view(source, &wanted, &access, ctx).await;
-    if view.outdated && matches!(wanted, Ok(Wanted::Signed { .. })) {
+    let (mut view, interval_problem) = view(source, &requested, &access, ctx).await;
+    if view.outdated && matches!(requested, Ok(RequestedSource::Signed { .. })) {
         // Content that was read before a signature was required may not have one.
         view.catalog = None;
     }
-    Observed { access, wanted, template, view, interval_problem }
+    Observed { access, requested, template, view, interval_problem }
 }
 
 async fn view(
     source: &CatalogSource,
-    wanted: &Result<Wanted, Problem>,
+    requested: &Result<RequestedSource, Problem>,
     access: &Access,
     ctx: &Ctx,
 ) -> (View, Option<Problem>) {
     let (key, uid) = (key(source), source.uid().unwrap_or_default());
-    let wanted = match wanted {
-        Ok(wanted) => wanted,
+    let requested = match requested {
+        Ok(requested) => requested,
         Err(problem) => return (ctx.jobs.refuse(&key, &uid, problem.clone()).await, None),
     };
     let secrets = &source.spec.secrets;
-    if *wanted == Wanted::Shipped {
-        let identity = wanted.identity(secrets);
+    if *requested == RequestedSource::Shipped {
+        let identity = requested.identity(secrets);
         return (ctx.jobs.preloaded(&key, &uid, identity, Arc::clone(&ctx.shipped)), None);
     }
-    let (every, problem) = interval::interval(&source.spec, wanted);
+    let (every, problem) = interval::interval(&source.spec, requested);
     let request = Request {
         key,
         uid,
-        wanted: wanted.clone(),
+        requested: requested.clone(),
         secrets: secrets.clone(),
         every,
         client: ctx.client.clone(),

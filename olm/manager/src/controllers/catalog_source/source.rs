@@ -9,7 +9,7 @@ use olm_signatures::{Requirement, Verifier};
 use sha2::{Digest, Sha256};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum RequestedSource {
     /// The catalog embedded in this binary.
     Shipped,
     /// An image in a registry.
@@ -28,7 +28,7 @@ pub(super) enum Wanted {
     Http(String),
 }
 
-impl Wanted {
+impl RequestedSource {
     /// The source of a spec; `image` replaces `spec.image`.
     pub(super) fn of(spec: &CatalogSourceSpec, image: Option<&str>) -> Result<Self, Problem> {
         let text = |field: &Option<String>| {
@@ -135,23 +135,26 @@ mod tests {
         let some = |text: &str| Some(text.to_owned());
         let image =
             CatalogSourceSpec { image: some("quay.io/x/cat:v1"), address: some("a:1"), ..spec("grpc") };
-        assert_eq!(Wanted::of(&image, None), Ok(Wanted::Image("quay.io/x/cat:v1".into())));
+        assert_eq!(RequestedSource::of(&image, None), Ok(RequestedSource::Image("quay.io/x/cat:v1".into())));
         assert_eq!(
-            Wanted::of(&image, Some("quay.io/x/cat:v2")),
-            Ok(Wanted::Image("quay.io/x/cat:v2".into()))
+            RequestedSource::of(&image, Some("quay.io/x/cat:v2")),
+            Ok(RequestedSource::Image("quay.io/x/cat:v2".into()))
         );
         let shipped = CatalogSourceSpec { image: some(SHIPPED_CATALOG_IMAGE), ..spec("grpc") };
-        assert_eq!(Wanted::of(&shipped, None), Ok(Wanted::Shipped));
+        assert_eq!(RequestedSource::of(&shipped, None), Ok(RequestedSource::Shipped));
         let address = CatalogSourceSpec { address: some("cat.ns:50051"), ..spec("grpc") };
-        assert_eq!(Wanted::of(&address, None), Ok(Wanted::Address("cat.ns:50051".into())));
+        assert_eq!(RequestedSource::of(&address, None), Ok(RequestedSource::Address("cat.ns:50051".into())));
         for kind in ["configmap", "internal"] {
             let map = CatalogSourceSpec { config_map: some("ops"), ..spec(kind) };
-            assert_eq!(Wanted::of(&map, None), Ok(Wanted::ConfigMap("ops".into())));
+            assert_eq!(RequestedSource::of(&map, None), Ok(RequestedSource::ConfigMap("ops".into())));
         }
         let http = CatalogSourceSpec { url: some("https://example.com/all"), ..spec("http") };
-        assert_eq!(Wanted::of(&http, None), Ok(Wanted::Http("https://example.com/all".into())));
+        assert_eq!(
+            RequestedSource::of(&http, None),
+            Ok(RequestedSource::Http("https://example.com/all".into()))
+        );
         let directory = CatalogSourceSpec { directory: some("/srv/cat"), ..spec("directory") };
-        assert_eq!(Wanted::of(&directory, None), Ok(Wanted::Directory("/srv/cat".into())));
+        assert_eq!(RequestedSource::of(&directory, None), Ok(RequestedSource::Directory("/srv/cat".into())));
     }
 
     #[test]
@@ -164,7 +167,7 @@ mod tests {
             signed_by: by(key),
             ..spec("grpc")
         };
-        let identity = |spec: &CatalogSourceSpec| Wanted::of(spec, None).unwrap().identity(&[]);
+        let identity = |spec: &CatalogSourceSpec| RequestedSource::of(spec, None).unwrap().identity(&[]);
         let unsigned = CatalogSourceSpec { signed_by: None, ..signed("") };
         let identities = [
             identity(&signed(&key.public_key_pem())),
@@ -172,7 +175,7 @@ mod tests {
             identity(&unsigned),
         ];
         assert!(identities[0] != identities[1] && identities[0] != identities[2]);
-        let message = |spec: &CatalogSourceSpec| Wanted::of(spec, None).unwrap_err().message;
+        let message = |spec: &CatalogSourceSpec| RequestedSource::of(spec, None).unwrap_err().message;
         assert!(message(&signed("x")).starts_with("spec.signedBy.key: expected a PEM public key"));
         let neither = CatalogSourceSpec { signed_by: Some(Requirement::default()), ..signed("") };
         assert_eq!(message(&neither), "spec.signedBy.key: expected a key or an identity");
@@ -198,7 +201,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let message = |spec: &CatalogSourceSpec| {
-            let problem = Wanted::of(spec, None).unwrap_err();
+            let problem = RequestedSource::of(spec, None).unwrap_err();
             assert_eq!(problem.reason, "SpecInvalidError");
             problem.message
         };
@@ -215,19 +218,19 @@ mod tests {
 
     #[test]
     fn the_managers_disk_is_read_for_its_own_namespace_alone() {
-        let directory = || Wanted::Directory("/srv".into());
+        let directory = || RequestedSource::Directory("/srv".into());
         assert_eq!(directory().allowed_in("olm", "olm"), Ok(directory()));
         assert_eq!(directory().allowed_in("team", "olm").unwrap_err().reason, "SpecInvalidError");
-        let image = || Wanted::Image("a/b:c".into());
+        let image = || RequestedSource::Image("a/b:c".into());
         assert_eq!(image().allowed_in("team", "olm"), Ok(image()));
     }
 
     #[test]
     fn other_rights_are_another_source() {
-        let image = Wanted::Image("a/b:c".into());
-        assert_eq!(image.identity(&[]), Wanted::Image("a/b:c".into()).identity(&[]));
+        let image = RequestedSource::Image("a/b:c".into());
+        assert_eq!(image.identity(&[]), RequestedSource::Image("a/b:c".into()).identity(&[]));
         assert_ne!(image.identity(&[]), image.identity(&["pull".into()]));
-        let url = Wanted::Http("https://me:secret@example.com/".into());
+        let url = RequestedSource::Http("https://me:secret@example.com/".into());
         assert!(!url.identity(&[]).contains("secret"));
     }
 }

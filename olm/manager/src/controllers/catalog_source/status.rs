@@ -16,7 +16,7 @@ use olm_engine::{
     site::{HTTP_PORT, MANAGER},
 };
 
-use super::{jobs::View, source::Wanted, template::Template};
+use super::{jobs::View, source::RequestedSource, template::Template};
 use crate::{
     context::{Ctx, Error},
     controllers::health::{self, Health},
@@ -31,7 +31,7 @@ const MIN_UPDATE_INTERVAL: Duration = Duration::from_secs(300);
 pub(super) struct Inputs<'a> {
     pub(super) view: &'a View,
     /// `None` when the spec names no source.
-    pub(super) wanted: Option<&'a Wanted>,
+    pub(super) requested: Option<&'a RequestedSource>,
     /// The problem of the interval; the content is fine.
     pub(super) interval: Option<&'a Problem>,
     pub(super) template: Option<&'a Template>,
@@ -55,7 +55,7 @@ fn status(
     manager_namespace: &str,
     now: Timestamp,
 ) -> CatalogSourceStatus {
-    let Inputs { view, wanted, .. } = *inputs;
+    let Inputs { view, requested, .. } = *inputs;
     let mut status = source.status.clone().unwrap_or_default();
     let problem = view.problem.as_ref();
     let reported = problem.or(inputs.interval);
@@ -87,14 +87,14 @@ fn status(
         created_at: status.registry_service.as_ref().and_then(|s| s.created_at.clone()).or(Some(Time(now))),
     });
 
-    let is_image = matches!(wanted, Some(Wanted::Image(_) | Wanted::Signed { .. }));
+    let is_image = matches!(requested, Some(RequestedSource::Image(_) | RequestedSource::Signed { .. }));
     if !is_image {
         status.latest_image_registry_poll = None;
     } else if let Some(read) = view.last_read {
         status.latest_image_registry_poll = Some(Time(read));
     }
-    status.config_map_reference = match (wanted, &view.config_map) {
-        (Some(Wanted::ConfigMap(_)), Some(new)) => {
+    status.config_map_reference = match (requested, &view.config_map) {
+        (Some(RequestedSource::ConfigMap(_)), Some(new)) => {
             // The time is that of reading this version, not of the last check.
             let old = status.config_map_reference.take();
             let same = |o: &olm_api::catalog_source::ConfigMapReference| {
@@ -107,7 +107,7 @@ fn status(
     status.digest = served.map(|c| c.digest.clone());
     status.packages = served.map(|c| i32::try_from(c.len()).unwrap_or(i32::MAX));
     status.resolved_source = served.and(view.resolved.as_ref()).map(|text| truncate(text, TEXT));
-    let is_local = wanted.is_some_and(Wanted::is_local);
+    let is_local = requested.is_some_and(RequestedSource::is_local);
     status.last_success = last_success(status.last_success.take(), view.last_success, is_local);
 
     let problems = || {
@@ -185,7 +185,7 @@ fn status(
         (None, None) => Health::Working("Connecting".into(), "the catalog is being read".into()),
         (Some(Problem { code, message, .. }), None) => Health::Stalled((*code).into(), message.clone()),
     };
-    health::trouble(&mut status.conditions, &health, generation, now);
+    health::set_abnormal_conditions(&mut status.conditions, &health, generation, now);
     status
 }
 
@@ -201,7 +201,7 @@ fn kept(type_: &str, inputs: &Inputs<'_>) -> bool {
 
 /// The signer of the served content; only where the spec requires one.
 fn signed(inputs: &Inputs<'_>) -> Option<(bool, &'static str, String)> {
-    let Some(Wanted::Signed { .. }) = inputs.wanted else { return None };
+    let Some(RequestedSource::Signed { .. }) = inputs.requested else { return None };
     match (&inputs.view.catalog, &inputs.view.signer, &inputs.view.problem) {
         (Some(_), Some(signer), _) => Some((true, "Verified", format!("signed by {signer}"))),
         (_, _, Some(problem)) => Some((false, problem.code, problem.message.clone())),
@@ -257,12 +257,12 @@ mod tests {
         }
     }
 
-    fn inputs<'a>(view: &'a View, wanted: Option<&'a Wanted>) -> Inputs<'a> {
-        Inputs { view, wanted, interval: None, template: None }
+    fn inputs<'a>(view: &'a View, requested: Option<&'a RequestedSource>) -> Inputs<'a> {
+        Inputs { view, requested, interval: None, template: None }
     }
 
-    fn image() -> Wanted {
-        Wanted::Image("quay.io/x/cat:v1".into())
+    fn image() -> RequestedSource {
+        RequestedSource::Image("quay.io/x/cat:v1".into())
     }
 
     fn at(second: i64) -> Timestamp {
@@ -275,10 +275,10 @@ mod tests {
     }
 
     #[test]
-    fn t22_the_status_says_who_signed_and_why_an_image_is_not_served() {
-        let wanted = Wanted::Signed { image: "quay.io/x/cat:v1".into(), by: Box::default() };
+    fn t22_the_status_shows_the_signer_and_why_an_image_is_not_served() {
+        let requested = RequestedSource::Signed { image: "quay.io/x/cat:v1".into(), by: Box::default() };
         let of = |view: &View| {
-            let status = status(&source(), &inputs(view, Some(&wanted)), "olm", at(1));
+            let status = status(&source(), &inputs(view, Some(&requested)), "olm", at(1));
             let signed = condition::find(&status.conditions, "Signed").cloned().unwrap();
             (signed.is_true(), signed.reason.unwrap(), signed.message.unwrap())
         };
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loaded_catalog_is_ready_and_says_where_it_is_served_and_what_it_is() {
+    fn a_loaded_catalog_is_ready_and_reports_its_address_and_content() {
         let status = status(&source(), &inputs(&view(None), Some(&image())), "olm", at(1));
         let connection = status.connection_state.clone().unwrap();
         assert_eq!(connection.last_observed_state, "READY");
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_refresh_keeps_serving_and_says_why() {
+    fn a_failed_refresh_keeps_serving_and_reports_the_cause() {
         let status = status(&source(), &inputs(&view(Some("no route")), Some(&image())), "olm", at(1));
         assert_eq!(status.connection_state.as_ref().unwrap().last_observed_state, "TRANSIENT_FAILURE");
         assert_eq!(status.reason.as_deref(), Some("RegistryServerError"));
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_interval_is_told_of_a_catalog_that_is_ready() {
+    fn a_bad_interval_is_reported_for_a_ready_catalog() {
         let problem = Problem::new("InvalidIntervalError", "InvalidIntervalError", "soon");
         let view = view(None);
         let inputs = Inputs { interval: Some(&problem), ..inputs(&view, None) };
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_says_what_it_became() {
+    fn a_template_reports_its_resolved_image() {
         let view = view(None);
         let template = super::super::template::resolve("cat:v{kube_major_version}", Some("v1.33.0"));
         let inputs = Inputs { template: Some(&template), ..inputs(&view, None) };
@@ -375,11 +375,11 @@ mod tests {
 
     #[test]
     fn nothing_new_is_an_equal_status() {
-        for wanted in [image(), Wanted::Directory("/srv".into())] {
+        for requested in [image(), RequestedSource::Directory("/srv".into())] {
             let mut source = source();
-            let first = status(&source, &inputs(&view(None), Some(&wanted)), "olm", at(1));
+            let first = status(&source, &inputs(&view(None), Some(&requested)), "olm", at(1));
             source.status = Some(first.clone());
-            let second = status(&source, &inputs(&view(None), Some(&wanted)), "olm", at(99));
+            let second = status(&source, &inputs(&view(None), Some(&requested)), "olm", at(99));
             assert_eq!(first, second);
         }
     }

@@ -59,7 +59,13 @@ pub(super) async fn apply(
 async fn install(observed: &mut Observed<'_>, serving: &mut Serving, ctx: &Ctx) -> Result<(), Error> {
     let group = observed.groups.first().map(AsRef::as_ref);
     let resources = ctx.resources_for(group).await?;
-    authority::of_version(observed.csv, group, observed.to_apply().chain(serving.to_prepare()), ctx).await?;
+    authority::of_version(
+        observed.csv,
+        group,
+        observed.to_apply().chain(serving.prerequisites_to_apply()),
+        ctx,
+    )
+    .await?;
     authority::of_config(observed.csv, group, observed.to_apply(), ctx).await?;
     serving.prepare(observed.csv, &resources, ctx).await?;
     observed.serving = serving.facts();
@@ -78,12 +84,12 @@ async fn serve(
     roles: &Known,
     ctx: &Ctx,
 ) -> Result<(), Error> {
-    let switches = serving.to_switch_on();
-    let switches = switches.iter().map(|(manifest, exists)| (manifest, *exists));
+    let registrations = serving.registrations_to_apply();
+    let registrations = registrations.iter().map(|(manifest, exists)| (manifest, *exists));
     let group = observed.groups.first().map(AsRef::as_ref);
-    authority::of_version(observed.csv, group, switches, ctx).await?;
+    authority::of_version(observed.csv, group, registrations, ctx).await?;
     let resources = ctx.resources_for(group).await?;
-    serving.switch_on(observed.csv, roles, &resources).await?;
+    serving.register(observed.csv, roles, &resources).await?;
     observed.serving = serving.facts();
     Ok(())
 }

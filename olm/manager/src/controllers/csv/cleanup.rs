@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crd_is_left_alone_when_somebody_else_converts_it() {
+    fn a_crd_converted_by_another_service_is_left_unchanged() {
         let crd = |conversion: serde_json::Value| -> CustomResourceDefinition {
             serde_json::from_value(json!({ "metadata": { "name": "things.example.com" }, "spec": {
                 "group": "example.com", "names": { "kind": "Thing", "plural": "things" }, "scope": "Namespaced",

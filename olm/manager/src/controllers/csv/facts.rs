@@ -93,12 +93,12 @@ pub(super) struct Account {
     /// Another live ClusterServiceVersion that is its only owner.
     pub(super) owner: Option<String>,
     /// Its rules, in the order of the CSV.
-    pub(super) rules: Vec<WantedRule>,
+    pub(super) rules: Vec<RequiredRule>,
 }
 
 /// A rule of the permissions, and whether the account has it.
 #[derive(Debug, Clone)]
-pub(super) struct WantedRule {
+pub(super) struct RequiredRule {
     pub(super) cluster: bool,
     /// As in the CSV.
     pub(super) rule: Value,

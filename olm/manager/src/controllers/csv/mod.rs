@@ -9,11 +9,11 @@ mod apply;
 mod authority;
 mod cleanup;
 mod decide;
+mod delayed_reports;
 mod facts;
 mod health;
 mod observe;
 mod parts;
-mod passing;
 mod pods;
 mod requirements;
 mod retarget;
@@ -167,7 +167,7 @@ async fn reconcile(
 ) -> Result<Action, Error> {
     if csv.metadata.deletion_timestamp.is_some() {
         memory.providers().note(&csv);
-        memory.passing.forget(&csv);
+        memory.delayed_reports.forget(&csv);
         let done = cleanup::on_deletion(&csv, &ctx).await?;
         serving::forget(&csv, &ctx);
         operator_group::forget_member(&csv, &ctx).await?;
@@ -228,7 +228,7 @@ async fn converge(
             break;
         }
     }
-    if let Some(left) = memory.passing.hold(live, decision.phase, &observed.applied) {
+    if let Some(left) = memory.delayed_reports.delay(live, decision.phase, &observed.applied) {
         return Ok(Action::requeue(left));
     }
     status::report(live, &decision, &observed, ctx).await?;

@@ -29,11 +29,11 @@ use sha2::{Digest, Sha256};
 
 use super::{
     apis::{self, Providers},
+    delayed_reports::DelayedReports,
     facts::{Account, ApiService, Desired, Needs, Observed, Refused, Successor, name_of},
     parts::CachedAccount,
-    passing::Passing,
     pods, rights,
-    serving::{self, Known, Serving, Wants},
+    serving::{self, Known, RenderedServing, Serving},
     workload::Workload,
 };
 use crate::{
@@ -47,7 +47,7 @@ pub(super) struct Memory {
     providers: Mutex<Providers>,
     /// Users' roles that are up to date.
     pub(super) roles: Known,
-    pub(super) passing: Passing,
+    pub(super) delayed_reports: DelayedReports,
 }
 
 impl Memory {
@@ -97,9 +97,9 @@ pub(super) async fn observe<'a>(
     };
     let subscriptions = cache.subscriptions.in_namespace(&namespace);
     let subscription = subscription_of(csv, &subscriptions);
-    let (mut desired, made, wants) = match render(csv, &groups, subscription) {
-        Ok((desired, made, wants)) => (Ok(desired), made, wants),
-        Err(refused) => (Err(refused), Vec::new(), Wants::default()),
+    let (mut desired, made, rendered_serving) = match render(csv, &groups, subscription) {
+        Ok((desired, made, rendered_serving)) => (Ok(desired), made, rendered_serving),
+        Err(refused) => (Err(refused), Vec::new(), RenderedServing::default()),
     };
     let targets = desired.as_ref().map(|d| d.targets.namespaces.clone()).unwrap_or_default();
     let mut owner_conflicts = apis::owned_beside(csv, &csvs);
@@ -107,7 +107,7 @@ pub(super) async fn observe<'a>(
 
     let (needs, deployments) =
         tokio::try_join!(needs(csv, &made, &targets, ctx), deployments(csv, desired.as_ref().ok(), ctx))?;
-    let serving = serving::observe(csv, wants, &csvs, &needs, &memory.roles, ctx).await?;
+    let serving = serving::observe(csv, rendered_serving, &csvs, &needs, &memory.roles, ctx).await?;
     if let Ok(desired) = &mut desired {
         serving.stamp(&mut desired.deployments, hash);
     }
@@ -123,7 +123,7 @@ pub(super) async fn observe<'a>(
         desired,
         deployments,
         failing: BTreeMap::new(),
-        applied: memory.passing.applied(csv).unwrap_or_else(|| {
+        applied: memory.delayed_reports.applied(csv).unwrap_or_else(|| {
             csv.status.as_ref().map(|s| s.applied_deployments.clone()).unwrap_or_default()
         }),
         serving: serving.facts(),
@@ -195,7 +195,7 @@ fn render(
     csv: &ClusterServiceVersion,
     groups: &[Arc<OperatorGroup>],
     subscription: Option<&Subscription>,
-) -> Result<(Desired, Vec<Value>, Wants), Refused> {
+) -> Result<(Desired, Vec<Value>, RenderedServing), Refused> {
     let namespace = csv.namespace().unwrap_or_default();
     let bundle = bundle_of(csv);
     let targets: Targets = targets::targets(&namespace, &bundle, groups);
@@ -208,7 +208,7 @@ fn render(
         return Err(Refused::Reserved { object, why });
     }
     let owner = Owner::of(csv, subscription.map(|s| s.spec.name.as_str()));
-    let wants = Wants::of(&rendered, &owner);
+    let rendered_serving = RenderedServing::of(&rendered, &owner);
     let (mut deployments, mut made) = (Vec::new(), Vec::new());
     for (phase, manifests) in rendered.phases {
         match phase {
@@ -223,7 +223,7 @@ fn render(
             _ => {}
         }
     }
-    Ok((Desired { targets, deployments }, made, wants))
+    Ok((Desired { targets, deployments }, made, rendered_serving))
 }
 
 /// The first object of a version that belongs to olm or to Kubernetes, and why.

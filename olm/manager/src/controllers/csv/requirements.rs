@@ -5,7 +5,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::ResourceExt;
 use olm_api::csv::{CrdDescription, DependentStatus, RequirementState, RequirementStatus};
 
-use super::facts::{Account, ApiService, Observed, WantedRule};
+use super::facts::{Account, ApiService, Observed, RequiredRule};
 
 /// Requirements with a longer list of rules list only the missing ones.
 const MOST_DEPENDENTS: usize = 100;
@@ -178,18 +178,18 @@ fn in_words((namespace, rule): &(Option<String>, olm_plan::Rule)) -> String {
     }
 }
 
-fn dependent(wanted: &WantedRule) -> DependentStatus {
-    let scope = if wanted.cluster { "cluster" } else { "namespaced" };
+fn dependent(required: &RequiredRule) -> DependentStatus {
+    let scope = if required.cluster { "cluster" } else { "namespaced" };
     DependentStatus {
         group: "rbac.authorization.k8s.io".into(),
         version: "v1".into(),
         kind: "PolicyRule".into(),
-        status: if wanted.missing.is_empty() {
+        status: if required.missing.is_empty() {
             RequirementState::Satisfied
         } else {
             RequirementState::NotSatisfied
         },
-        message: Some(format!("{scope} rule:{}", wanted.rule)),
+        message: Some(format!("{scope} rule:{}", required.rule)),
         uuid: None,
     }
 }

@@ -17,7 +17,7 @@ use olm_plan::{Access, Rule};
 use serde_json::Value;
 
 use super::{
-    facts::{Account, WantedRule},
+    facts::{Account, RequiredRule},
     parts::{Parts, Rules, rules_of},
 };
 use crate::context::{Ctx, Error};
@@ -94,12 +94,12 @@ pub(super) async fn check(
     for (cluster, permission) in all_wanted {
         let name = account_name(permission);
         let Some(account) = accounts.get_mut(name).filter(|account| account.uid.is_some()) else { continue };
-        let mut rules = wanted_rules(permission, cluster, &scopes(cluster), granted.get(name));
+        let mut rules = required_rules(permission, cluster, &scopes(cluster), granted.get(name));
         if !coming && rules.iter().any(|rule| !rule.missing.is_empty()) {
             if !others.contains_key(name) {
                 others.insert(name, all_rules(&namespace, name, &scopes(false), ctx).await?);
             }
-            rules = wanted_rules(permission, cluster, &scopes(cluster), others.get(name));
+            rules = required_rules(permission, cluster, &scopes(cluster), others.get(name));
         }
         account.rules.extend(rules);
     }
@@ -113,12 +113,12 @@ pub(super) fn account_name(permission: &StrategyPermissions) -> &str {
     }
 }
 
-fn wanted_rules(
+fn required_rules(
     permission: &StrategyPermissions,
     cluster: bool,
     scopes: &[Option<String>],
     granted: Option<&Granted>,
-) -> Vec<WantedRule> {
+) -> Vec<RequiredRule> {
     let access = access(granted, scopes);
     let rules = permission.rules.iter().map(|rule| serde_json::to_value(rule).unwrap_or_default());
     rules
@@ -129,7 +129,7 @@ fn wanted_rules(
                 missing.into_iter().map(|rule| (scope.clone(), rule)).collect::<Vec<_>>()
             };
             let missing = scopes.iter().flat_map(lacks).collect();
-            WantedRule { cluster, rule, missing }
+            RequiredRule { cluster, rule, missing }
         })
         .collect()
 }
@@ -279,7 +279,7 @@ mod tests {
         let all = Rule::of(&json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }));
         let granted = Granted::from([(None, vec![all])]);
         let scopes = [Some("db".to_owned())];
-        let rules = wanted_rules(&permission(&["get", "list"]), false, &scopes, Some(&granted));
+        let rules = required_rules(&permission(&["get", "list"]), false, &scopes, Some(&granted));
         assert!(rules[0].missing.is_empty(), "{rules:?}");
     }
 
@@ -288,7 +288,7 @@ mod tests {
         let some = Rule::of(&json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] }));
         let granted = Granted::from([(Some("db".to_owned()), vec![some])]);
         let scopes = [Some("db".to_owned()), Some("web".to_owned())];
-        let rules = wanted_rules(&permission(&["get", "list"]), false, &scopes, Some(&granted));
+        let rules = required_rules(&permission(&["get", "list"]), false, &scopes, Some(&granted));
         let missing: Vec<String> = rules[0]
             .missing
             .iter()

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_says_succeeded_is_of_an_operator_that_runs() {
+    fn the_succeeded_event_is_sent_only_for_a_running_operator() {
         let status = |phase| ClusterServiceVersionStatus {
             phase,
             reason: Some("InstallSucceeded".into()),

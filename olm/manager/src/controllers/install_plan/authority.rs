@@ -56,10 +56,12 @@ pub(super) async fn prove(
     let permission =
         ctx.authorities.permits_plan(&named, &change.demands, subscription, group, &lenders).await?;
     if let Permission::Waits(why) = permission {
-        return take_back(plan, LACKS, &MissingApproval { why, first: None }, ctx).await.map(Authorized::No);
+        return withdraw_approval(plan, LACKS, &MissingApproval { why, first: None }, ctx)
+            .await
+            .map(Authorized::No);
     }
     if let Some(missing) = second_approval::missing(&named, Some(plan), change, ctx).await? {
-        return take_back(plan, SECOND, &missing, ctx).await.map(Authorized::No);
+        return withdraw_approval(plan, SECOND, &missing, ctx).await.map(Authorized::No);
     }
     Ok(Authorized::Yes(match named {
         RecordedAuthority::By(authority) => Some(authority),
@@ -69,11 +71,11 @@ pub(super) async fn prove(
 
 /// Revokes the approval of a plan that a policy denies.
 pub(super) async fn deny(plan: &InstallPlan, why: &str, ctx: &Ctx) -> Result<Action, Error> {
-    take_back(plan, DENIED, &MissingApproval { why: why.to_owned(), first: None }, ctx).await
+    withdraw_approval(plan, DENIED, &MissingApproval { why: why.to_owned(), first: None }, ctx).await
 }
 
 /// Waits for another approval.
-async fn take_back(
+async fn withdraw_approval(
     plan: &InstallPlan,
     reason: FindingCode,
     missing: &MissingApproval,
@@ -101,7 +103,7 @@ async fn take_back(
         .map_err(Error::kube(format!("revoke the approval of InstallPlan {namespace}/{name}")))?;
     ctx.cache.plans.store_written(written.clone());
     // The status with the reason is written when this change is observed.
-    audit::taken_back(plan, why);
+    audit::approval_withdrawn(plan, why);
     ctx.event(&written, true, reason.as_str(), why).await;
     Ok(Action::await_change())
 }

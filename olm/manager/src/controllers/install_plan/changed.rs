@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_changed_says_what_changed() {
+    fn a_changed_plan_lists_its_differences() {
         // given a plan that was approved, and a catalog that now has another image under the same name
         let (reviewed, now) = (planned("localhost/a:1"), planned("localhost/evil:1"));
         let spec = InstallPlanSpec {

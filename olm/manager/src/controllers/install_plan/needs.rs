@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_installed_for_somebody_else_learns_who_needs_it_too() {
+    fn a_shared_dependency_records_every_requester() {
         let bundle = ChosenBundle {
             catalog: CatalogRef::new("olm", "c"),
             package: "b".into(),
@@ -108,13 +108,13 @@ mod tests {
             path: vec![],
             why: String::new(),
             rejected: vec![],
-            dependencies: vec![need("dns"), need("mine"), need("told")],
+            dependencies: vec![need("dns"), need("mine"), need("known")],
             deprecations: vec![],
         };
         let all = [
             subscription("dns", Some("a")),
             subscription("mine", None),
-            subscription("told", Some("a,b")),
+            subscription("known", Some("a,b")),
             subscription("other", Some("a")),
         ];
         let found: Vec<(String, String)> =

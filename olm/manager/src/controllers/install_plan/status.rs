@@ -142,19 +142,19 @@ pub(super) fn reason(error: &Error) -> &'static str {
     }
 }
 
-/// The common conditions for generic tools; `trouble` is why it makes no progress.
+/// The common conditions for generic tools; `problem` is why it makes no progress.
 pub(super) fn health(
     status: &mut InstallPlanStatus,
     plan: &InstallPlan,
-    trouble: Option<(&str, &str)>,
+    problem: Option<(&str, &str)>,
     now: Timestamp,
 ) {
     let since = status.start_time.as_ref().map(|t| t.0);
     let long = since.is_some_and(|since| now.duration_since(since) >= FAILING_AFTER);
-    let health = match (status.phase, trouble) {
+    let health = match (status.phase, problem) {
         (InstallPlanPhase::Complete, _) => Health::Ready,
-        (InstallPlanPhase::Failed, trouble) => {
-            let (reason, message) = trouble.unwrap_or(("Failed", ""));
+        (InstallPlanPhase::Failed, problem) => {
+            let (reason, message) = problem.unwrap_or(("Failed", ""));
             Health::Stalled(reason.to_owned(), message.to_owned())
         }
         (_, Some((reason, message))) if long => Health::Stalled(reason.to_owned(), message.to_owned()),
@@ -268,8 +268,8 @@ mod tests {
         let plan = InstallPlan::default();
         let at = |second: i64| {
             let mut status = status(InstallPlanPhase::Installing, 0);
-            let trouble = Some(("InstallComponentFailed", "no"));
-            health(&mut status, &plan, trouble, Timestamp::from_second(second).unwrap());
+            let problem = Some(("InstallComponentFailed", "no"));
+            health(&mut status, &plan, problem, Timestamp::from_second(second).unwrap());
             let stalled = condition::find(&status.conditions, names::CONDITION_STALLED).is_some();
             (stalled, status.phase)
         };
@@ -280,20 +280,20 @@ mod tests {
     /// The health that Flux and Argo CD derive from each phase.
     #[test]
     fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
-        let trouble = Some(("InstallComponentFailed", "no"));
+        let problem = Some(("InstallComponentFailed", "no"));
         let cases = [
             (InstallPlanPhase::RequiresApproval, None, 0, Kstatus::InProgress, Argo::Progressing),
             (InstallPlanPhase::Installing, None, 999, Kstatus::InProgress, Argo::Progressing),
-            (InstallPlanPhase::Installing, trouble, 1, Kstatus::InProgress, Argo::Progressing),
-            (InstallPlanPhase::Installing, trouble, 999, Kstatus::Failed, Argo::Degraded),
-            (InstallPlanPhase::Failed, trouble, 1, Kstatus::Failed, Argo::Degraded),
+            (InstallPlanPhase::Installing, problem, 1, Kstatus::InProgress, Argo::Progressing),
+            (InstallPlanPhase::Installing, problem, 999, Kstatus::Failed, Argo::Degraded),
+            (InstallPlanPhase::Failed, problem, 1, Kstatus::Failed, Argo::Degraded),
             (InstallPlanPhase::Complete, None, 1, Kstatus::Current, Argo::Healthy),
         ];
         let mut plan = InstallPlan::default();
         plan.metadata.generation = Some(2);
-        for (phase, trouble, second, kstatus, argo) in cases {
+        for (phase, problem, second, kstatus, argo) in cases {
             let mut status = status(phase, 0);
-            health(&mut status, &plan, trouble, Timestamp::from_second(second).unwrap());
+            health(&mut status, &plan, problem, Timestamp::from_second(second).unwrap());
             let seen = judges::object(&plan, &status);
             assert_eq!(judges::kstatus(&seen), kstatus, "{phase}");
             assert_eq!(judges::argo_with_our_check(&seen), argo, "{phase}");

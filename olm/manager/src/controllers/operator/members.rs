@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_operators_to_which_something_came_or_went_are_told() {
+    fn only_operators_with_changed_components_are_reconciled() {
         let members = Members::default();
         let of = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         members.seed(vec![("crd".into(), of(&["a.one", "a.two"]))]);

@@ -76,7 +76,7 @@ mod tests {
 
     /// Thousands of namespaces with the label of an operator, and a few thousand roles.
     #[test]
-    fn an_operator_of_thousands_of_components_is_no_large_object_and_says_how_many_are_left_out() {
+    fn thousands_of_components_are_truncated_with_a_count() {
         let reference = |kind: &str, number: usize| RichReference {
             kind: Some(kind.into()),
             name: Some(format!("{kind}-{number:060}")),

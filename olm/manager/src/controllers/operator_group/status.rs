@@ -94,7 +94,7 @@ pub(super) fn status(
         _ => drop(condition::remove(&mut new.conditions, names::CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT)),
     }
     // As upstream, a valid group has no conditions at all.
-    health::trouble(&mut new.conditions, &health, generation, now);
+    health::set_abnormal_conditions(&mut new.conditions, &health, generation, now);
     new.service_account_ref = (*account == Account::Found).then(|| ObjectReference {
         api_version: Some("v1".into()),
         kind: Some("ServiceAccount".into()),

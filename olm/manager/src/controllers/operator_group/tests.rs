@@ -51,7 +51,7 @@ fn valid_operator_group_valid_service_account() {
 }
 
 #[test]
-fn bad_operator_group_missing_service_account_is_told_until_it_is_there() {
+fn bad_operator_group_missing_service_account_is_reported_until_it_exists() {
     let mut group = group(&["a"]);
     let missing = Account::Unusable("ServiceAccount db/robot does not exist".into());
     let first = status(&group, None, 1, &missing, now());
@@ -65,7 +65,7 @@ fn bad_operator_group_missing_service_account_is_told_until_it_is_there() {
 }
 
 #[test]
-fn bad_operator_group_multiple_operator_groups_is_told_until_the_other_goes() {
+fn bad_operator_group_multiple_operator_groups_is_reported_until_one_is_left() {
     let mut group = group(&["a"]);
     group.status = Some(status(&group, None, 2, &Account::NotChecked, now()));
     assert_eq!(group.status.as_ref().unwrap().conditions[0].type_, "MultipleOperatorGroup");
@@ -74,15 +74,15 @@ fn bad_operator_group_multiple_operator_groups_is_told_until_the_other_goes() {
 
 /// Thousands of namespaces are supported, until their names exceed an environment variable.
 #[test]
-fn a_group_of_too_many_namespaces_chooses_none_and_says_so() {
+fn a_group_of_too_many_namespaces_selects_none_and_reports_it() {
     let names = |count: usize| (0..count).map(|number| format!("team-{number:05}")).collect();
     let chosen = |count| status(&selecting("team"), Some(names(count)), 1, &Account::NotChecked, now());
     assert_eq!(chosen(10_000).namespaces.len(), 10_000);
     let many = chosen(11_000);
     assert!(many.namespaces.is_empty());
-    let told = condition::find(&many.conditions, names::CONDITION_TOO_MANY_NAMESPACES).unwrap();
+    let too_many = condition::find(&many.conditions, names::CONDITION_TOO_MANY_NAMESPACES).unwrap();
     assert_eq!(
-        told.message.as_deref(),
+        too_many.message.as_deref(),
         Some(
             "spec.selector of OperatorGroup og selects 11000 namespaces, whose names exceed the 120 KB limit \
                 of an environment variable, so none is selected; select fewer, or unset \

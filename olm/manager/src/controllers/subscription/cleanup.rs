@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_the_way_says_who_can_change_it() {
+    fn blockers_name_who_can_resolve_them() {
         let refused = olm_ops::Error::Refused {
             code: "OperandsPresent".into(),
             text: "2 Thing objects would be left".into(),

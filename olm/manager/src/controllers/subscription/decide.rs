@@ -130,7 +130,7 @@ pub(super) struct Refused {
 
 /// Whether to keep the current state without a resolution.
 pub(super) fn hold(observed: &Observed<'_>) -> Option<HoldReason> {
-    if observed.subscription.spec.paused && !goes_back(observed) {
+    if observed.subscription.spec.paused && !rollback_in_progress(observed) {
         return Some(HoldReason::Paused);
     }
     // Work in progress is finished before anything else is considered. While its ClusterServiceVersion does
@@ -162,7 +162,7 @@ pub(super) fn hold(observed: &Observed<'_>) -> Option<HoldReason> {
 }
 
 /// Whether a rollback is in progress despite the pause: the pause applies from the requested version on.
-fn goes_back(observed: &Observed<'_>) -> bool {
+fn rollback_in_progress(observed: &Observed<'_>) -> bool {
     let to = observed.subscription.annotations().get(names::ANNOTATION_ROLLBACK_TO);
     to.is_some_and(|to| observed.installed.is_none_or(|csv| csv.metadata.name.as_ref() != Some(to)))
 }

@@ -92,33 +92,33 @@ fn the_first_comparison_is_soon_and_at_once_when_members_are_known_to_differ() {
 
 #[test]
 fn it_is_compared_every_half_hour_and_while_members_differ_soon_and_then_ever_less_often() {
-    let (well, ill) = ([1, 1, 1], [1, 1, 2]);
-    let mut compared = after(&begin(0.0), 0, &well);
-    assert_eq!(due(&compared, false, 0, &well), Some(1800));
+    let (equal, differing) = ([1, 1, 1], [1, 1, 2]);
+    let mut compared = after(&begin(0.0), 0, &equal);
+    assert_eq!(due(&compared, false, 0, &equal), Some(1800));
     let (mut now, mut waits) = (1800, Vec::new());
     for _ in 0..8 {
-        compared = after(&compared, now, &ill);
-        let next = due(&compared, true, now, &ill).unwrap();
+        compared = after(&compared, now, &differing);
+        let next = due(&compared, true, now, &differing).unwrap();
         waits.push(next - now);
         now = next;
     }
     assert_eq!(waits, [2, 4, 8, 16, 32, 64, 64, 64]);
-    compared = after(&compared, now, &well);
-    assert_eq!(due(&compared, false, now, &well), Some(now + 1800));
+    compared = after(&compared, now, &equal);
+    assert_eq!(due(&compared, false, now, &equal), Some(now + 1800));
     // A clock that was set back proves nothing.
-    assert_eq!(due(&compared, false, 0, &well), Some(0));
+    assert_eq!(due(&compared, false, 0, &equal), Some(0));
 }
 
 #[test]
 fn one_that_takes_long_is_made_again_the_later() {
-    let ill = [1, 1, 2];
-    let slow = took(&begin(0.0), (5, 100), &ill);
-    assert_eq!(due(&slow, true, 100, &ill), Some(200));
-    let slower = took(&begin(0.0), (120, 100), &ill);
-    assert_eq!(due(&slower, true, 100, &ill), Some(1900));
+    let differing = [1, 1, 2];
+    let slow = took(&begin(0.0), (5, 100), &differing);
+    assert_eq!(due(&slow, true, 100, &differing), Some(200));
+    let slower = took(&begin(0.0), (120, 100), &differing);
+    assert_eq!(due(&slower, true, 100, &differing), Some(1900));
     // Nor for a flapping member; but at once after a change of voters.
     let away = took(&begin(0.0), (5, 100), &[1, 1, 0]);
-    assert_eq!(due(&away, true, 101, &ill), Some(200));
+    assert_eq!(due(&away, true, 101, &differing), Some(200));
     assert_eq!(due(&slower, true, 101, &[1, 1]), Some(101));
     assert_eq!(due(&slower, true, 101, &[1, 1, 2, 1]), Some(101));
 }
@@ -193,15 +193,15 @@ fn before_a_member_is_removed_a_comparison_is_made_in_the_same_observation() {
 
 #[test]
 fn the_rest_is_compared_once_the_differing_member_is_removed() {
-    let ill = after(&begin(0.0), 0, &[1, 1, 1, 2]);
-    assert_eq!(due(&ill, true, 1, &[1, 1, 1, 2]), Some(2));
-    assert_eq!(due(&ill, true, 1, &[1, 1, 1]), Some(1));
+    let differing = after(&begin(0.0), 0, &[1, 1, 1, 2]);
+    assert_eq!(due(&differing, true, 1, &[1, 1, 1, 2]), Some(2));
+    assert_eq!(due(&differing, true, 1, &[1, 1, 1]), Some(1));
     // Hashes of the former voters do not apply.
     let mut look = observed(1, &[1, 1, 1]);
-    ill.show(&mut look);
+    differing.show(&mut look);
     assert!(look.hashes.is_empty());
     // Repeatedly, if one of them does not answer.
-    let open = after(&ill, 1, &[1, 1, 0]);
+    let open = after(&differing, 1, &[1, 1, 0]);
     assert_eq!(due(&open, true, 1, &[1, 1, 0]), Some(5));
     assert_eq!(due(&after(&open, 5, &[1, 1, 1]), false, 5, &[1, 1, 1]), Some(1805));
 }
@@ -299,7 +299,7 @@ fn all_are_the_same_when_each_of_ours_was_compared_with_each_other() {
     };
     let (two, ours) = ([(0, hash(1)), (1, hash(1))], [Some(0), Some(1)]);
     assert!(same(&ours, &two));
-    assert!(same(&[Some(0), Some(1), None], &two), "a member of somebody else");
+    assert!(same(&[Some(0), Some(1), None], &two), "a foreign member");
     assert!(!same(&[Some(0), Some(1), Some(2)], &two));
     assert!(!same(&ours, &[(0, hash(1)), (1, hash(2))]));
     assert!(!same(&ours, &[]));

@@ -53,11 +53,11 @@ impl Azurite {
         };
         // The last word of "Azurite Blob service is successfully listens on <URL>".
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let said = lines.find_map(|line| line.ok().filter(|line| line.contains("listens on")));
-        let said = said.expect("Azurite ended");
+        let line = lines.find_map(|line| line.ok().filter(|line| line.contains("listens on")));
+        let line = line.expect("Azurite ended");
         // It keeps logging, and ends when its output is closed.
         std::thread::spawn(move || lines.for_each(drop));
-        let host = said.rsplit(' ').next().unwrap().trim();
+        let host = line.rsplit(' ').next().unwrap().trim();
         let azurite = Self { process, url: format!("{host}/{ACCOUNT}"), _dir: dir };
         azurite.make("bucket").await;
         Some(azurite)

@@ -41,7 +41,7 @@ const AUTHORITY_MOST_DAYS: i64 = 3650;
 const BACKDATE_SECONDS: i64 = 300;
 /// By then every kubelet has updated a changed Secret in its pods: it syncs each minute, with a cache of up
 /// to another minute.
-const SETTLE_SECONDS: i64 = 300;
+const PROPAGATION_SECONDS: i64 = 300;
 /// Maximum of published authorities: more result only from Secrets that were destroyed repeatedly.
 const MOST_AUTHORITIES: usize = 8;
 /// Maximum number of additional names in a certificate.

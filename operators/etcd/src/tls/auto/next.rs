@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::issued::{Authority, Chain, IssuedSecrets, leaf_data};
 use super::mint::{MintError, authority, certificate};
-use super::{Kind, SETTLE_SECONDS, Settings};
+use super::{Kind, PROPAGATION_SECONDS, Settings};
 use crate::tls::check::contains_all;
 use crate::tls::material::Data;
 use crate::tls::{Names, Part};
@@ -120,13 +120,13 @@ enum Trust {
 }
 
 fn trusted_by_all(next: &Authority, started: Started, now: Timestamp) -> Trust {
-    let settled = next.made().saturating_add(SETTLE_SECONDS);
-    if now.as_second() < settled {
-        return Trust::At(settled);
+    let propagated = next.made().saturating_add(PROPAGATION_SECONDS);
+    if now.as_second() < propagated {
+        return Trust::At(propagated);
     }
     match started {
         Started::NoMembers => Trust::All,
-        Started::Since(second) if second >= settled => Trust::All,
+        Started::Since(second) if second >= propagated => Trust::All,
         Started::Since(_) | Started::Unknown => Trust::NotYet,
     }
 }
@@ -134,8 +134,8 @@ fn trusted_by_all(next: &Authority, started: Started, now: Timestamp) -> Trust {
 /// Members started before this do not trust a pending authority and must be restarted.
 pub(crate) fn restart_before(issued: &IssuedSecrets, now: Timestamp) -> Option<i64> {
     let waiting = |chain: &Chain| {
-        let settled = chain.next.as_ref()?.made().saturating_add(SETTLE_SECONDS);
-        (now.as_second() >= settled).then_some(settled)
+        let propagated = chain.next.as_ref()?.made().saturating_add(PROPAGATION_SECONDS);
+        (now.as_second() >= propagated).then_some(propagated)
     };
     issued.chains.values().filter_map(waiting).max()
 }

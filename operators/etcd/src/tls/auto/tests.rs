@@ -12,7 +12,7 @@ use super::{Kind, Settings};
 use crate::tls::material::Data;
 use crate::tls::{Files, Names, Part};
 
-/// Delay of a kubelet for a changed Secret; `SETTLE_SECONDS` must be longer.
+/// Delay of a kubelet for a changed Secret; `PROPAGATION_SECONDS` must be longer.
 const LAG: i64 = 120;
 const DAYS: i64 = 30;
 
@@ -150,11 +150,11 @@ impl World {
             for at in &self.members {
                 let trusts = |kind: Kind| &at.trusts[&kind].authorities;
                 let now = self.time();
-                let said = format!("{:?}", self.steps);
-                peer.pair.serves(trusts(Kind::Peer), member, now).expect(&said);
-                peer.pair.is_let_in(trusts(Kind::Peer), now).expect(&said);
-                client.pair.is_let_in(trusts(Kind::Client), now).expect(&said);
-                server.pair.is_let_in(trusts(Kind::Client), now).expect(&said);
+                let steps = format!("{:?}", self.steps);
+                peer.pair.serves(trusts(Kind::Peer), member, now).expect(&steps);
+                peer.pair.is_let_in(trusts(Kind::Peer), now).expect(&steps);
+                client.pair.is_let_in(trusts(Kind::Client), now).expect(&steps);
+                server.pair.is_let_in(trusts(Kind::Client), now).expect(&steps);
             }
             for reader in [0, LAG] {
                 let trusted = self.mounted(Part::Client, reader).authorities;

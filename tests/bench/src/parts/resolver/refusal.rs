@@ -37,7 +37,7 @@ pub(super) fn row(world: &World, all: &[Alone]) -> Result<Row> {
     let text = why.text(80);
     ensure!(
         text.contains(needed) && !why.nodes.is_empty(),
-        "the explanation does not tell what is missing: {text}"
+        "the explanation does not name what is missing: {text}"
     );
     let met = median(RUNS, || resolve(&world.universe, requests, &facts));
     let refused = median(RUNS, || resolve(&poorer, requests, &facts));

@@ -43,7 +43,7 @@ pub(super) fn rows(rows: &mut Vec<Row>) -> Result<()> {
         let (time, answer) = ask(&pigeonhole(pigeons, pigeons - 1), "pigeons");
         let why = answer.err().context("more pigeons than holes found a place")?;
         let reported = why.code == Code::GaveUp && why.summary.chars().any(|c| c.is_ascii_digit());
-        ensure!(reported, "{pigeons} pigeons: it does not say how far it got: {}", why.summary);
+        ensure!(reported, "{pigeons} pigeons: it does not report its progress: {}", why.summary);
         worst = worst.max(time);
         texts.push(format!("{pigeons} pigeons over APIs {:.0} ms ({:?})", ms(time), why.summary));
     }

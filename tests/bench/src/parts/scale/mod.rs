@@ -206,7 +206,7 @@ async fn looked(manager: &mut Process, least: usize, start: Instant) -> Result<(
     let mut before = 0.0;
     loop {
         tokio::time::sleep(LOOK).await;
-        ensure!(manager.runs()?, "the manager ended:\n{}", manager.said());
+        ensure!(manager.runs()?, "the manager ended:\n{}", manager.log_tail());
         let now = processor(manager.pid())?;
         if now - used > RESTS * window.elapsed().as_secs_f64() {
             at = Instant::now();

@@ -43,7 +43,7 @@ impl Worker {
     }
 
     /// Adopts the containers' definitions from the pod. A container whose image changed is restarted whatever
-    /// the restart policy says.
+    /// the restart policy requires.
     pub(super) fn redefine(&mut self) {
         if self.stage != Stage::Active {
             return;

@@ -83,7 +83,7 @@ pub(super) fn definitions() -> Vec<(&'static str, Edit, Edit, Vec<&'static str>)
             vec!["breaking stored-version-removed - .spec.versions"],
         ),
         (
-            "version removed that nobody could use",
+            "unusable version removed",
             |c| c["spec"]["versions"] = json!([version("v0", false, false), version("v1", true, true)]),
             nothing,
             vec![],

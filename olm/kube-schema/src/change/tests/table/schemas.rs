@@ -325,7 +325,7 @@ pub(super) fn fields() -> Vec<(&'static str, Value, Value, Vec<&'static str>)> {
             vec!["breaking format-changed v1 .spec.a"],
         ),
         (
-            "format nobody checks",
+            "unchecked format",
             string(),
             with(string(), json!({"format": "fancy"})),
             vec!["safe format-changed v1 .spec.a"],
@@ -389,7 +389,7 @@ pub(super) fn fields() -> Vec<(&'static str, Value, Value, Vec<&'static str>)> {
             vec!["breaking list-type-changed v1 .spec.a"],
         ),
         (
-            "atomic, said at last",
+            "atomic, made explicit",
             array(string()),
             with(array(string()), json!({"x-kubernetes-list-type": "atomic"})),
             vec![],

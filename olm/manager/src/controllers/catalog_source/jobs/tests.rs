@@ -41,11 +41,11 @@ impl World {
         Self::over(registry, folder)
     }
 
-    fn request(&self, name: &str, wanted: Wanted) -> Request {
+    fn request(&self, name: &str, requested: RequestedSource) -> Request {
         Request {
             key: ("olm".into(), name.into()),
             uid: "1".into(),
-            wanted,
+            requested,
             secrets: Vec::new(),
             every: Some(EVERY),
             client: client(Vec::new()),
@@ -53,16 +53,16 @@ impl World {
         }
     }
 
-    async fn observe(&self, name: &str, wanted: Wanted) -> View {
-        self.jobs.observe(self.request(name, wanted)).await
+    async fn observe(&self, name: &str, requested: RequestedSource) -> View {
+        self.jobs.observe(self.request(name, requested)).await
     }
 
     /// Polls, as the controller does, until the expected state.
-    async fn until(&self, name: &str, wanted: Wanted, seen: impl Fn(&View) -> bool) -> View {
+    async fn until(&self, name: &str, requested: RequestedSource, seen: impl Fn(&View) -> bool) -> View {
         let mut wakes = self.refresh.wakes();
         let search = async {
             loop {
-                let view = self.observe(name, wanted.clone()).await;
+                let view = self.observe(name, requested.clone()).await;
                 if seen(&view) {
                     return view;
                 }
@@ -77,8 +77,8 @@ impl World {
     }
 }
 
-fn image(reference: &str) -> Wanted {
-    Wanted::Image(reference.to_owned())
+fn image(reference: &str) -> RequestedSource {
+    RequestedSource::Image(reference.to_owned())
 }
 
 fn has(package: &'static str) -> impl Fn(&View) -> bool {
@@ -113,13 +113,13 @@ async fn t22_an_image_is_read_only_when_it_is_signed_as_required() {
     let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
     let (key, other) = (rcgen::KeyPair::generate().unwrap(), rcgen::KeyPair::generate().unwrap());
     let by = olm_signatures::Requirement { key: Some(key.public_key_pem()), ..Default::default() };
-    let wanted = Wanted::Signed { image: reference.clone(), by: Box::new(by) };
+    let requested = RequestedSource::Signed { image: reference.clone(), by: Box::new(by) };
     let code = |code: &'static str| {
         move |view: &View| view.problem.as_ref().is_some_and(|problem| problem.code == code)
     };
     let request = || {
         // Failures are retried after seconds; another secret restarts the read.
-        let mut request = world.request("cat", wanted.clone());
+        let mut request = world.request("cat", requested.clone());
         request.secrets = vec![world.registry.asked("").to_string()];
         request
     };
@@ -129,7 +129,7 @@ async fn t22_an_image_is_read_only_when_it_is_signed_as_required() {
         let mut view = world.jobs.observe(request).await;
         while !seen(&view) {
             tokio::time::sleep(Duration::from_millis(5)).await;
-            let mut request = world.request("cat", wanted.clone());
+            let mut request = world.request("cat", requested.clone());
             request.secrets.clone_from(&secrets);
             view = world.jobs.observe(request).await;
         }
@@ -142,11 +142,11 @@ async fn t22_an_image_is_read_only_when_it_is_signed_as_required() {
     assert!(again(&code("WrongKey")).await.catalog.is_none());
     // when it is signed, then it is read and the signer is known
     world.registry.sign_catalog(&key);
-    let view = world.until("cat", wanted.clone(), has("a")).await;
+    let view = world.until("cat", requested.clone(), has("a")).await;
     assert!(view.signer.unwrap().starts_with("key sha256:") && view.resolved.unwrap().contains("@sha256:"));
     // when the tag moves to an image without a signature, then the verified one stays in use
     world.registry.push_catalog(&catalog("b", "1.0.0"));
-    let view = world.until("cat", wanted.clone(), code("NotSigned")).await;
+    let view = world.until("cat", requested.clone(), code("NotSigned")).await;
     assert!(has("a")(&view) && !has("b")(&view));
 }
 
@@ -199,7 +199,7 @@ async fn one_that_was_made_anew_under_the_same_name_is_another_one() {
 }
 
 #[tokio::test]
-async fn a_registry_that_hangs_holds_up_nobody_else_and_another_spec_ends_the_wait() {
+async fn a_hanging_registry_delays_no_other_source_and_a_changed_spec_ends_the_wait() {
     // given a registry that hangs and one that does not
     let world = World::new().await;
     let slow = world.registry.push_catalog(&catalog("slow", "1.0.0"));
@@ -222,7 +222,7 @@ async fn a_registry_that_hangs_holds_up_nobody_else_and_another_spec_ends_the_wa
 }
 
 #[tokio::test]
-async fn a_spec_that_names_nothing_keeps_the_content_and_says_so() {
+async fn a_spec_without_a_source_keeps_the_content_and_is_reported() {
     let world = World::new().await;
     let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
     world.until("cat", image(&reference), has("a")).await;
@@ -283,7 +283,7 @@ async fn damage_on_the_disk_is_repaired_from_the_source() {
 }
 
 #[tokio::test]
-async fn a_missing_pull_secret_is_told_when_the_registry_refuses() {
+async fn a_missing_pull_secret_is_reported_when_the_registry_refuses() {
     let world = World::new().await;
     let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
     world.registry.mood(Mood::Denies);
@@ -338,34 +338,35 @@ async fn a_pull_secret_opens_a_registry_that_wants_a_log_in() {
 async fn a_folder_may_hold_a_catalog_or_bundles_and_one_without_either_is_refused() {
     let world = World::new().await;
     let folder = tempfile::tempdir().unwrap();
-    let wanted = Wanted::Directory(folder.path().to_owned());
+    let requested = RequestedSource::Directory(folder.path().to_owned());
     // given nothing, then that is reported
-    let view = world.until("cat", wanted.clone(), |view| view.problem.is_some()).await;
+    let view = world.until("cat", requested.clone(), |view| view.problem.is_some()).await;
     assert_eq!(view.problem.unwrap().reason, "RegistryServerError");
     // given a folder of bundles, then it is a catalog
     let bundles = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bundles");
-    let view = world.until("bundles", Wanted::Directory(bundles), |view| view.catalog.is_some()).await;
+    let view =
+        world.until("bundles", RequestedSource::Directory(bundles), |view| view.catalog.is_some()).await;
     assert!(has("etcd")(&view), "{view:?}");
     // given a catalog, then it is read, and again when a file of it changes
     std::fs::write(folder.path().join("catalog.yaml"), catalog("a", "1.0.0")).unwrap();
-    let other = world.until("other", wanted.clone(), has("a")).await;
+    let other = world.until("other", requested.clone(), has("a")).await;
     assert!(other.problem.is_none());
     std::fs::write(folder.path().join("more.yaml"), catalog("b", "1.0.0")).unwrap();
-    world.until("other", wanted, has("b")).await;
+    world.until("other", requested, has("b")).await;
 }
 
 #[tokio::test]
 async fn a_config_map_that_is_missing_or_empty_is_an_error_of_its_own() {
     let world = World::new().await;
-    let wanted = || Wanted::ConfigMap("ops".into());
-    let missing = world.until("cat", wanted(), |view| view.problem.is_some()).await.problem.unwrap();
+    let requested = || RequestedSource::ConfigMap("ops".into());
+    let missing = world.until("cat", requested(), |view| view.problem.is_some()).await.problem.unwrap();
     assert_eq!((missing.reason, missing.code), ("ConfigMapError", "ConfigMapMissing"));
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "ops", "namespace": "olm" }, "data": {},
     });
     let request = || Request {
         client: client(vec![("/configmaps/ops", map.clone())]),
-        ..world.request("empty", wanted())
+        ..world.request("empty", requested())
     };
     let mut wakes = world.refresh.wakes();
     world.jobs.observe(request()).await;

@@ -76,7 +76,7 @@ fn a_group_lists_what_its_live_members_provide() {
 }
 
 #[test]
-fn labels_say_what_is_provided_and_required() {
+fn labels_list_provided_and_required_apis() {
     let mut csv = csv("a", "v1", "a", 1);
     let definitions = csv.spec.custom_resource_definitions.as_mut().unwrap();
     let b = CrdDescription {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        facts::{Account, Desired, Needs, OwnerConflict, ServingFacts, Successor, WantedRule},
+        facts::{Account, Desired, Needs, OwnerConflict, RequiredRule, ServingFacts, Successor},
         workload::Workload,
     },
     *,
@@ -107,8 +107,8 @@ fn a_right_that_is_missing_is_a_dependent_of_its_account() {
     let mut observed = observed(&csv);
     let rule = json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] });
     let missing = vec![(Some("db".to_owned()), olm_plan::Rule::of(&rule))];
-    let has = WantedRule { cluster: true, rule: json!({ "verbs": ["list"] }), missing: Vec::new() };
-    let lacks = WantedRule { cluster: false, rule, missing };
+    let has = RequiredRule { cluster: true, rule: json!({ "verbs": ["list"] }), missing: Vec::new() };
+    let lacks = RequiredRule { cluster: false, rule, missing };
     let account = Account { uid: Some("a".into()), owner: None, rules: vec![has, lacks] };
     observed.needs.accounts.insert("robot".into(), account);
     let decision = decide(&observed);
@@ -217,16 +217,16 @@ fn a_version_whose_workload_goes_down_fails_and_is_well_again_when_it_is() {
     let mut observed_well = observed(&well);
     running(&mut observed_well, down());
     assert_eq!(verdict(&observed_well), (CsvPhase::Failed, "ComponentUnhealthy", Act::Nothing));
-    let ill = csv("v1", CsvPhase::Failed, "ComponentUnhealthy");
-    let mut observed_ill = observed(&ill);
-    running(&mut observed_ill, down());
-    assert_eq!(verdict(&observed_ill), (CsvPhase::Failed, "ComponentUnhealthy", Act::Nothing));
-    running(&mut observed_ill, up());
-    assert_eq!(verdict(&observed_ill), (CsvPhase::Succeeded, "InstallSucceeded", Act::Nothing));
+    let failed = csv("v1", CsvPhase::Failed, "ComponentUnhealthy");
+    let mut observed_failed = observed(&failed);
+    running(&mut observed_failed, down());
+    assert_eq!(verdict(&observed_failed), (CsvPhase::Failed, "ComponentUnhealthy", Act::Nothing));
+    running(&mut observed_failed, up());
+    assert_eq!(verdict(&observed_failed), (CsvPhase::Succeeded, "InstallSucceeded", Act::Nothing));
 }
 
 #[test]
-fn what_somebody_changed_by_hand_is_put_right_while_it_stays_succeeded() {
+fn manual_changes_are_reverted_in_phase_succeeded() {
     let csv = csv("v1", CsvPhase::Succeeded, "InstallSucceeded");
     let mut observed = observed(&csv);
     running(&mut observed, up());

@@ -131,8 +131,7 @@ fn replaced_by(o: &mut Observed<'_>, name: &str, runs: bool) {
     o.successor = Some(Successor { name: name.into(), runs });
 }
 
-const FASTER: &str =
-    "nothing has to be waited for: what upstream finds out in the next pass is said in this one";
+const FASTER: &str = "no wait is needed: this pass reports what upstream finds in its next one";
 
 fn table() -> Vec<Row> {
     let reinstall = (Pending, "NeedsReinstall");

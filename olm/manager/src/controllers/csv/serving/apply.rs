@@ -15,7 +15,7 @@ use olm_bundle::CaPlace;
 use olm_engine::resources::{Resources, short};
 use serde_json::{Value, json};
 
-use super::{Known, Serving, Wanted, live, secret};
+use super::{DesiredObject, Known, Serving, live, secret};
 use crate::{
     certs::{Authority, Pair, Step, issue},
     context::{Ctx, Error},
@@ -32,7 +32,7 @@ impl Serving {
         resources: &Resources,
         ctx: &Ctx,
     ) -> Result<(), Error> {
-        apply(self.ways.iter_mut().filter(|way| !way.is_there()), resources).await?;
+        apply(self.prerequisites.iter_mut().filter(|object| !object.is_there()), resources).await?;
         self.now = Timestamp::now();
         for index in 0..self.endpoints.len() {
             self.certify(index, csv, resources, ctx).await?;
@@ -143,29 +143,30 @@ impl Serving {
                 conversion.live = live.clone();
             }
         }
-        let same = |w: &&mut Wanted| w.manifest["kind"] == kind && w.manifest["metadata"]["name"] == name;
-        for wanted in self.switches.iter_mut().filter(same) {
-            wanted.live = Some(live.clone());
+        let same =
+            |w: &&mut DesiredObject| w.manifest["kind"] == kind && w.manifest["metadata"]["name"] == name;
+        for desired in self.registrations.iter_mut().filter(same) {
+            desired.live = Some(live.clone());
         }
     }
 
     /// Enables webhooks, APIServices and conversions, applies the users' roles, and removes what is no longer
     /// described. To be called when the Deployments are available.
-    pub(in crate::controllers::csv) async fn switch_on(
+    pub(in crate::controllers::csv) async fn register(
         &mut self,
         csv: &ClusterServiceVersion,
         known: &Known,
         resources: &Resources,
     ) -> Result<(), Error> {
-        let mut switches = std::mem::take(&mut self.switches);
-        for wanted in &mut switches {
+        let mut registrations = std::mem::take(&mut self.registrations);
+        for desired in &mut registrations {
             // With its CA bundle from here on.
-            wanted.manifest = self.complete(wanted);
+            desired.manifest = self.complete(desired);
         }
-        let applied = apply(switches.iter_mut().filter(|wanted| !wanted.is_there()), resources).await;
-        self.switches = switches;
+        let applied = apply(registrations.iter_mut().filter(|desired| !desired.is_there()), resources).await;
+        self.registrations = registrations;
         applied?;
-        self.switches.iter().for_each(|wanted| known.note(wanted));
+        self.registrations.iter().for_each(|desired| known.note(desired));
         for index in 0..self.conversions.len() {
             self.convert(index, resources).await?;
         }
@@ -223,12 +224,15 @@ fn csv_name(csv: &ClusterServiceVersion) -> String {
 }
 
 /// Applies objects, and stores their new state.
-async fn apply<'a>(wanted: impl Iterator<Item = &'a mut Wanted>, resources: &Resources) -> Result<(), Error> {
-    let writes: Vec<_> = wanted.map(|wanted| write(wanted, resources).boxed()).collect();
+async fn apply<'a>(
+    desired: impl Iterator<Item = &'a mut DesiredObject>,
+    resources: &Resources,
+) -> Result<(), Error> {
+    let writes: Vec<_> = desired.map(|desired| write(desired, resources).boxed()).collect();
     stream::iter(writes).buffer_unordered(WRITES).try_collect().await
 }
 
-async fn write(wanted: &mut Wanted, resources: &Resources) -> Result<(), Error> {
-    wanted.live = Some(resources.apply(&wanted.manifest).await?);
+async fn write(desired: &mut DesiredObject, resources: &Resources) -> Result<(), Error> {
+    desired.live = Some(resources.apply(&desired.manifest).await?);
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! [`observe`](mod@observe) reads the cluster; [`Serving::facts`] lists the missing objects (pure);
 //! [`Serving::prepare`] applies Services, rights and certificates before the Deployments, and
-//! [`Serving::switch_on`] webhooks, APIServices, conversions and the users' roles after them. Each writes
+//! [`Serving::register`] webhooks, APIServices, conversions and the users' roles after them. Each writes
 //! only differences, so each may be repeated at any time.
 
 mod apply;
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::facts::ServingFacts;
 use crate::certs::{Authority, Certificates, Held, Step, next};
-pub(super) use observe::{Wants, forget, observe};
+pub(super) use observe::{RenderedServing, forget, observe};
 pub(super) use roles::Known;
 
 /// Annotation on Secret and pod template with the hash of the authority of the certificate in use;
@@ -32,9 +32,9 @@ const ANNOTATION_CA_HASH: &str = "olmcahash";
 pub(super) struct Serving {
     endpoints: Vec<Served>,
     /// Services and rights, which precede the Deployments.
-    ways: Vec<Wanted>,
+    prerequisites: Vec<DesiredObject>,
     /// Webhook configurations, APIServices and roles, which follow them; without CA bundles.
-    switches: Vec<Wanted>,
+    registrations: Vec<DesiredObject>,
     /// Conversions of the version's own CRDs.
     conversions: Vec<Conversion>,
     /// Webhook configurations that carry the version's labels and that it no longer describes.
@@ -46,7 +46,7 @@ pub(super) struct Serving {
 }
 
 #[derive(Debug, Clone)]
-struct Wanted {
+struct DesiredObject {
     manifest: Value,
     live: Option<Value>,
 }
@@ -91,8 +91,8 @@ impl Serving {
             dates: self.dates(),
             ..ServingFacts::default()
         };
-        if let Some(way) = self.ways.iter().find(|way| !way.is_there()) {
-            facts.endpoints_missing = Some(format!("{} to match its spec", named(&way.manifest)));
+        if let Some(object) = self.prerequisites.iter().find(|object| !object.is_there()) {
+            facts.endpoints_missing = Some(format!("{} to match its spec", named(&object.manifest)));
         }
         for served in &self.endpoints {
             let what = format!("the certificate of deployment {}", served.endpoint.deployment);
@@ -116,15 +116,18 @@ impl Serving {
 
     /// The objects to apply before the Deployments, and whether each exists. A Secret is written whenever its
     /// certificate changes.
-    pub(super) fn to_prepare(&self) -> impl Iterator<Item = (&Value, bool)> {
-        let ways =
-            self.ways.iter().filter(|way| !way.is_there()).map(|way| (&way.manifest, way.live.is_some()));
-        ways.chain(self.endpoints.iter().map(|served| (&served.secret, served.live.is_some())))
+    pub(super) fn prerequisites_to_apply(&self) -> impl Iterator<Item = (&Value, bool)> {
+        let prerequisites = self
+            .prerequisites
+            .iter()
+            .filter(|object| !object.is_there())
+            .map(|object| (&object.manifest, object.live.is_some()));
+        prerequisites.chain(self.endpoints.iter().map(|served| (&served.secret, served.live.is_some())))
     }
 
     /// The objects to apply after them.
-    pub(super) fn to_switch_on(&self) -> Vec<(Value, bool)> {
-        let switches = self.switches.iter().filter(|wanted| !wanted.is_there());
+    pub(super) fn registrations_to_apply(&self) -> Vec<(Value, bool)> {
+        let registrations = self.registrations.iter().filter(|desired| !desired.is_there());
         let conversions = self.conversions.iter().filter(|c| !covers(&c.live, &self.converted(c)));
         let crd = |conversion: &Conversion| {
             serde_json::json!({
@@ -132,8 +135,8 @@ impl Serving {
                 "metadata": { "name": conversion.crd },
             })
         };
-        let switches = switches.map(|wanted| (wanted.manifest.clone(), wanted.live.is_some()));
-        switches.chain(conversions.map(|conversion| (crd(conversion), true))).collect()
+        let registrations = registrations.map(|desired| (desired.manifest.clone(), desired.live.is_some()));
+        registrations.chain(conversions.map(|conversion| (crd(conversion), true))).collect()
     }
 
     fn step(&self, served: &Served) -> Step {
@@ -163,11 +166,11 @@ impl Serving {
         if place.kind == "CustomResourceDefinition" {
             return self.conversions.iter().find(|c| c.crd == place.name).map(|c| &c.live);
         }
-        let same = |wanted: &&Wanted| {
-            wanted.manifest["kind"] == place.kind
-                && wanted.manifest["metadata"]["name"] == place.name.as_str()
+        let same = |desired: &&DesiredObject| {
+            desired.manifest["kind"] == place.kind
+                && desired.manifest["metadata"]["name"] == place.name.as_str()
         };
-        self.switches.iter().find(same)?.live.as_ref()
+        self.registrations.iter().find(same)?.live.as_ref()
     }
 
     /// The CA bundle of an object, if it has one.
@@ -179,8 +182,8 @@ impl Serving {
     }
 
     /// An object that follows the Deployments, with its CA bundle.
-    fn complete(&self, wanted: &Wanted) -> Value {
-        let mut manifest = wanted.manifest.clone();
+    fn complete(&self, desired: &DesiredObject) -> Value {
+        let mut manifest = desired.manifest.clone();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         if let Some((place, bundle)) =
             self.ca_of(&text(&manifest["kind"]), &text(&manifest["metadata"]["name"]))
@@ -201,28 +204,28 @@ impl Serving {
 
     fn registration_missing(&self) -> Option<String> {
         let switch = self
-            .switches
+            .registrations
             .iter()
-            .find(|wanted| wanted.live.as_ref().is_none_or(|live| !covers(live, &self.complete(wanted))));
+            .find(|desired| desired.live.as_ref().is_none_or(|live| !covers(live, &self.complete(desired))));
         let conversion = || self.conversions.iter().find(|c| !covers(&c.live, &self.converted(c)));
         let stale = || self.stale.first();
         switch
-            .map(|wanted| format!("{} to be applied", named(&wanted.manifest)))
+            .map(|desired| format!("{} to be applied", named(&desired.manifest)))
             .or_else(|| conversion().map(|c| format!("CustomResourceDefinition {} to be converted", c.crd)))
             .or_else(|| stale().map(|s| format!("{} {} to be removed", s.kind, s.name)))
     }
 
     /// The first APIService that does not answer.
     fn waiting(&self) -> Option<String> {
-        let services = self.switches.iter().filter(|wanted| wanted.manifest["kind"] == "APIService");
-        services.filter_map(|wanted| Some((wanted, wanted.live.as_ref()?))).find_map(|(wanted, live)| {
+        let services = self.registrations.iter().filter(|desired| desired.manifest["kind"] == "APIService");
+        services.filter_map(|desired| Some((desired, desired.live.as_ref()?))).find_map(|(desired, live)| {
             let conditions = live["status"]["conditions"].as_array();
             let available = conditions.into_iter().flatten().find(|c| c["type"] == "Available");
             if available.is_some_and(|c| c["status"] == "True") {
                 return None;
             }
             let why = available.and_then(|c| c["message"].as_str()).unwrap_or("not yet checked");
-            Some(format!("{} to be available: {why}", named(&wanted.manifest)))
+            Some(format!("{} to be available: {why}", named(&desired.manifest)))
         })
     }
 
@@ -253,7 +256,7 @@ impl Serving {
     }
 }
 
-impl Wanted {
+impl DesiredObject {
     fn is_there(&self) -> bool {
         self.live.as_ref().is_some_and(|live| covers(live, &self.manifest))
     }

@@ -17,7 +17,7 @@ use olm_engine::{
 use olm_plan::{ObjectRef, is_reserved};
 use serde_json::Value;
 
-use super::{Conversion, Known, Served, Serving, Stale, Wanted, requirement, roles, secret};
+use super::{Conversion, DesiredObject, Known, Served, Serving, Stale, requirement, roles, secret};
 use crate::{
     certs::Held,
     context::{Ctx, Error},
@@ -28,21 +28,21 @@ const READS: usize = 8;
 
 /// The rendered objects of the endpoints of a version.
 #[derive(Debug, Default)]
-pub(in crate::controllers::csv) struct Wants {
+pub(in crate::controllers::csv) struct RenderedServing {
     endpoints: Vec<Endpoint>,
     /// Services, Secrets and rights, owned.
-    ways: Vec<Value>,
+    prerequisites: Vec<Value>,
     /// Webhook configurations, APIServices and their roles, owned.
-    switches: Vec<Value>,
+    registrations: Vec<Value>,
     /// Roles over kinds of CRDs.
     roles: Vec<Value>,
     /// CRDs with the version's own conversion.
     crds: Vec<Value>,
 }
 
-impl Wants {
+impl RenderedServing {
     pub(in crate::controllers::csv) fn of(rendered: &Rendered, owner: &Owner) -> Self {
-        let mut wants = Self { endpoints: rendered.endpoints.clone(), ..Self::default() };
+        let mut serving = Self { endpoints: rendered.endpoints.clone(), ..Self::default() };
         for (phase, object) in rendered.objects() {
             let owned = || {
                 let mut object = object.clone();
@@ -50,31 +50,32 @@ impl Wants {
                 object
             };
             match phase {
-                Phase::Endpoints => wants.ways.push(owned()),
-                Phase::Serving if crd_of_role(object).is_some() => wants.roles.push(object.clone()),
-                Phase::Serving => wants.switches.push(owned()),
+                Phase::Endpoints => serving.prerequisites.push(owned()),
+                Phase::Serving if crd_of_role(object).is_some() => serving.roles.push(object.clone()),
+                Phase::Serving => serving.registrations.push(owned()),
                 Phase::Crds if object.pointer("/spec/conversion").is_some() => {
-                    wants.crds.push(object.clone())
+                    serving.crds.push(object.clone())
                 }
                 _ => {}
             }
         }
-        wants
+        serving
     }
 }
 
 /// Reads the live objects of a version's endpoints.
 pub(in crate::controllers::csv) async fn observe(
     csv: &ClusterServiceVersion,
-    wants: Wants,
+    rendered: RenderedServing,
     csvs: &[impl Borrow<ClusterServiceVersion>],
     needs: &Needs,
     known: &Known,
     ctx: &Ctx,
 ) -> Result<Serving, Error> {
     let now = Timestamp::now();
-    let Wants { endpoints, ways, switches, roles, crds } = wants;
-    let (secrets, ways): (Vec<Value>, Vec<Value>) = ways.into_iter().partition(|way| way["kind"] == "Secret");
+    let RenderedServing { endpoints, prerequisites, registrations, roles, crds } = rendered;
+    let (secrets, prerequisites): (Vec<Value>, Vec<Value>) =
+        prerequisites.into_iter().partition(|object| object["kind"] == "Secret");
     // A role that is not there yet is not read: the first installation of an operator makes many.
     let fresh = csv.status.as_ref().is_none_or(|status| status.phase != CsvPhase::Succeeded);
     let roles: Vec<Value> = roles
@@ -83,12 +84,12 @@ pub(in crate::controllers::csv) async fn observe(
         .filter(|role| !known.holds(role))
         .collect();
 
-    let (ways, mut switches, roles, endpoints) = tokio::try_join!(
-        read(ways, ctx),
-        read(switches, ctx),
+    let (prerequisites, mut registrations, roles, endpoints) = tokio::try_join!(
+        read(prerequisites, ctx),
+        read(registrations, ctx),
         async {
             if fresh {
-                Ok(roles.into_iter().map(|manifest| Wanted { manifest, live: None }).collect())
+                Ok(roles.into_iter().map(|manifest| DesiredObject { manifest, live: None }).collect())
             } else {
                 read(roles, ctx).await
             }
@@ -96,20 +97,21 @@ pub(in crate::controllers::csv) async fn observe(
         served(endpoints, secrets, now, ctx),
     )?;
     roles.iter().for_each(|role| known.note(role));
-    let conflict = protected(ways.iter().chain(&switches)).or_else(|| conflict(csv, csvs, &switches));
-    let requirements = switches
+    let conflict =
+        protected(prerequisites.iter().chain(&registrations)).or_else(|| conflict(csv, csvs, &registrations));
+    let requirements = registrations
         .iter()
-        .filter(|wanted| wanted.manifest["kind"] == "APIService")
-        .map(|wanted| requirement(&wanted.manifest, wanted.live.as_ref()))
+        .filter(|desired| desired.manifest["kind"] == "APIService")
+        .map(|desired| requirement(&desired.manifest, desired.live.as_ref()))
         .collect();
-    let stale = if endpoints.is_empty() { Vec::new() } else { stale(csv, &switches, ctx).await? };
-    switches.extend(roles.into_iter().filter(|role| !role.is_there()));
+    let stale = if endpoints.is_empty() { Vec::new() } else { stale(csv, &registrations, ctx).await? };
+    registrations.extend(roles.into_iter().filter(|role| !role.is_there()));
     let conversions = crds.into_iter().filter_map(|crd| conversion(&crd, needs)).collect();
     for served in &endpoints {
         let ends = served.held.dates().map(|(.., end)| end);
         ctx.metrics.certificate_expires(&served.endpoint.namespace, &served.endpoint.deployment, ends);
     }
-    Ok(Serving { endpoints, ways, switches, conversions, stale, conflict, requirements, now })
+    Ok(Serving { endpoints, prerequisites, registrations, conversions, stale, conflict, requirements, now })
 }
 
 /// Removes the certificate metrics. A version that adopted the Deployment sets them again at its next
@@ -121,14 +123,14 @@ pub(in crate::controllers::csv) fn forget(csv: &ClusterServiceVersion, ctx: &Ctx
     }
 }
 
-async fn read(manifests: Vec<Value>, ctx: &Ctx) -> Result<Vec<Wanted>, Error> {
+async fn read(manifests: Vec<Value>, ctx: &Ctx) -> Result<Vec<DesiredObject>, Error> {
     let reads: Vec<_> = manifests.into_iter().map(|manifest| read_one(manifest, ctx).boxed()).collect();
     stream::iter(reads).buffered(READS).try_collect().await
 }
 
-async fn read_one(manifest: Value, ctx: &Ctx) -> Result<Wanted, Error> {
+async fn read_one(manifest: Value, ctx: &Ctx) -> Result<DesiredObject, Error> {
     let live = ctx.resources.get(&Id::of(&manifest)?).await?;
-    Ok(Wanted { manifest, live })
+    Ok(DesiredObject { manifest, live })
 }
 
 async fn served(
@@ -153,10 +155,10 @@ async fn served(
 
 /// The first existing object of the version that belongs to olm or to Kubernetes according to its labels.
 /// Pure.
-fn protected<'a>(mut wanted: impl Iterator<Item = &'a Wanted>) -> Option<String> {
-    let found = wanted.find(|wanted| {
-        let reference = ObjectRef::of(&wanted.manifest);
-        reference.is_some_and(|reference| is_reserved(&reference, wanted.live.as_ref()))
+fn protected<'a>(mut desired: impl Iterator<Item = &'a DesiredObject>) -> Option<String> {
+    let found = desired.find(|desired| {
+        let reference = ObjectRef::of(&desired.manifest);
+        reference.is_some_and(|reference| is_reserved(&reference, desired.live.as_ref()))
     })?;
     Some(format!("{} exists and belongs to olm or Kubernetes", super::named(&found.manifest)))
 }
@@ -166,7 +168,7 @@ fn protected<'a>(mut wanted: impl Iterator<Item = &'a Wanted>) -> Option<String>
 pub(super) fn conflict(
     csv: &ClusterServiceVersion,
     csvs: &[impl Borrow<ClusterServiceVersion>],
-    switches: &[Wanted],
+    registrations: &[DesiredObject],
 ) -> Option<String> {
     let namespace = csv.namespace().unwrap_or_default();
     let leaving = csvs
@@ -176,8 +178,8 @@ pub(super) fn conflict(
     let mut adoptable: BTreeSet<String> = leaving.map(ResourceExt::name_any).collect();
     adoptable.insert(csv.name_any());
     adoptable.extend(csv.spec.replaces.clone());
-    switches.iter().filter(|wanted| wanted.manifest["kind"] == "APIService").find_map(|wanted| {
-        let labels = &wanted.live.as_ref()?["metadata"]["labels"];
+    registrations.iter().filter(|desired| desired.manifest["kind"] == "APIService").find_map(|desired| {
+        let labels = &desired.live.as_ref()?["metadata"]["labels"];
         let label = |key: &str| labels[key].as_str().unwrap_or_default();
         let (owner, home) = (label(names::LABEL_OWNER), label(names::LABEL_OWNER_NAMESPACE));
         if adoptable.contains(owner) && home == namespace {
@@ -190,14 +192,18 @@ pub(super) fn conflict(
         };
         Some(format!(
             "{} exists and belongs to {whose}; delete it or its owner",
-            super::named(&wanted.manifest)
+            super::named(&desired.manifest)
         ))
     })
 }
 
 /// Webhook configurations that are labelled as the version's own and that it does not describe: those that
 /// OLM v0 made under its own names, and those that an edited version no longer describes.
-async fn stale(csv: &ClusterServiceVersion, switches: &[Wanted], ctx: &Ctx) -> Result<Vec<Stale>, Error> {
+async fn stale(
+    csv: &ClusterServiceVersion,
+    registrations: &[DesiredObject],
+    ctx: &Ctx,
+) -> Result<Vec<Stale>, Error> {
     let own = ListParams::default().labels(&selector(&csv.name_any(), &csv.namespace().unwrap_or_default()));
     let validating = Api::<ValidatingWebhookConfiguration>::all(ctx.client.clone());
     let mutating = Api::<MutatingWebhookConfiguration>::all(ctx.client.clone());
@@ -208,10 +214,10 @@ async fn stale(csv: &ClusterServiceVersion, switches: &[Wanted], ctx: &Ctx) -> R
         .map(|c| ("ValidatingWebhookConfiguration", c.name_any(), serde_json::to_value(c)));
     let mutating =
         mutating.into_iter().map(|c| ("MutatingWebhookConfiguration", c.name_any(), serde_json::to_value(c)));
-    let wanted = |kind: &str, name: &str| {
-        switches.iter().any(|w| w.manifest["kind"] == kind && w.manifest["metadata"]["name"] == name)
+    let desired = |kind: &str, name: &str| {
+        registrations.iter().any(|w| w.manifest["kind"] == kind && w.manifest["metadata"]["name"] == name)
     };
-    let found = validating.chain(mutating).filter(|(kind, name, _)| !wanted(kind, name));
+    let found = validating.chain(mutating).filter(|(kind, name, _)| !desired(kind, name));
     Ok(found.map(|(kind, name, live)| Stale { kind, name, live: live.unwrap_or_default() }).collect())
 }
 

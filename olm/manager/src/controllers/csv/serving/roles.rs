@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use olm_bundle::crd_of_role;
 use serde_json::{Value, json};
 
-use super::Wanted;
+use super::DesiredObject;
 use crate::controllers::csv::facts::Needs;
 
 /// How long a role is assumed to exist after a check.
@@ -34,8 +34,8 @@ impl Known {
         Self::key(manifest).and_then(|key| known.get(&key)).is_some_and(|seen| seen.elapsed() < KEPT)
     }
 
-    pub(super) fn note(&self, wanted: &Wanted) {
-        let Some(key) = Self::key(&wanted.manifest).filter(|_| wanted.is_there()) else { return };
+    pub(super) fn note(&self, desired: &DesiredObject) {
+        let Some(key) = Self::key(&desired.manifest).filter(|_| desired.is_there()) else { return };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, seen| seen.elapsed() < KEPT);
         known.insert(key, Instant::now());

@@ -59,7 +59,7 @@ fn absent(change: impl FnOnce(&mut Value)) -> Serving {
     for (phase, object) in rendered.objects() {
         let mut manifest = object.clone();
         olm_engine::ownership::own(&mut manifest, &owner);
-        let wanted = Wanted { manifest: manifest.clone(), live: None };
+        let desired = DesiredObject { manifest: manifest.clone(), live: None };
         match phase {
             olm_bundle::Phase::Endpoints if object["kind"] == "Secret" => serving.endpoints.push(Served {
                 endpoint: rendered.endpoints[0].clone(),
@@ -67,9 +67,9 @@ fn absent(change: impl FnOnce(&mut Value)) -> Serving {
                 live: None,
                 held: Held::default(),
             }),
-            olm_bundle::Phase::Endpoints => serving.ways.push(wanted),
+            olm_bundle::Phase::Endpoints => serving.prerequisites.push(desired),
             olm_bundle::Phase::Serving if olm_bundle::crd_of_role(object).is_none() => {
-                serving.switches.push(wanted)
+                serving.registrations.push(desired)
             }
             olm_bundle::Phase::Crds if object.pointer("/spec/conversion").is_some() => {
                 serving.conversions.push(Conversion {
@@ -87,8 +87,8 @@ fn absent(change: impl FnOnce(&mut Value)) -> Serving {
 /// All objects that precede the Deployments exist.
 fn prepared(change: impl FnOnce(&mut Value)) -> Serving {
     let mut serving = absent(change);
-    for way in &mut serving.ways {
-        way.live = Some(way.manifest.clone());
+    for object in &mut serving.prerequisites {
+        object.live = Some(object.manifest.clone());
     }
     for served in &mut serving.endpoints {
         let issued = issue(&served.endpoint.names(), now()).unwrap();
@@ -101,9 +101,9 @@ fn prepared(change: impl FnOnce(&mut Value)) -> Serving {
 /// All objects exist.
 fn complete(change: impl FnOnce(&mut Value)) -> Serving {
     let mut serving = prepared(change);
-    let live: Vec<Value> = serving.switches.iter().map(|wanted| serving.complete(wanted)).collect();
-    for (wanted, live) in serving.switches.iter_mut().zip(live) {
-        wanted.live = Some(live);
+    let live: Vec<Value> = serving.registrations.iter().map(|desired| serving.complete(desired)).collect();
+    for (desired, live) in serving.registrations.iter_mut().zip(live) {
+        desired.live = Some(live);
     }
     let live: Vec<Value> = serving.conversions.iter().map(|c| serving.converted(c)).collect();
     for (conversion, live) in serving.conversions.iter_mut().zip(live) {
@@ -114,7 +114,8 @@ fn complete(change: impl FnOnce(&mut Value)) -> Serving {
 
 /// The live APIService.
 fn service(serving: &mut Serving) -> &mut Value {
-    let service = serving.switches.iter_mut().find(|wanted| wanted.manifest["kind"] == "APIService").unwrap();
+    let service =
+        serving.registrations.iter_mut().find(|desired| desired.manifest["kind"] == "APIService").unwrap();
     service.live.as_mut().unwrap()
 }
 
@@ -139,7 +140,7 @@ fn with_a_certificate_only_the_switching_on_is_missing() {
     let (made, again) = facts.dates.unwrap();
     assert_eq!((made.0, again.0), (now(), now() + SignedDuration::from_hours(24 * 670)));
     // the configuration gets the authority when it is applied
-    let manifest = serving.complete(&serving.switches[0]);
+    let manifest = serving.complete(&serving.registrations[0]);
     assert_eq!(manifest["webhooks"][0]["clientConfig"]["caBundle"], serving.endpoints[0].held.ca_bundle());
     assert_eq!(
         complete(|_| ()).facts(),
@@ -148,21 +149,23 @@ fn with_a_certificate_only_the_switching_on_is_missing() {
 }
 
 #[test]
-fn what_somebody_changed_is_seen() {
+fn manual_changes_are_detected() {
     // a Service with another target
     let mut serving = complete(|_| ());
-    let service = serving.ways.iter_mut().find(|way| way.manifest["kind"] == "Service").unwrap();
+    let service =
+        serving.prerequisites.iter_mut().find(|object| object.manifest["kind"] == "Service").unwrap();
     service.live.as_mut().unwrap()["spec"]["ports"][0]["targetPort"] = json!(1);
     assert_eq!(serving.facts().endpoints_missing.as_deref(), Some("Service op-service to match its spec"));
     // a webhook that calls another Service: it gets no certificate, and is restored
     let mut serving = complete(|_| ());
-    let hook = serving.switches[0].live.as_mut().unwrap();
+    let hook = serving.registrations[0].live.as_mut().unwrap();
     hook["webhooks"][0]["clientConfig"]["service"]["name"] = json!("other");
     let facts = serving.facts();
     assert!(facts.registration_missing.is_some() && facts.rotate.is_none());
     // an unknown authority
     let mut serving = complete(|_| ());
-    serving.switches[0].live.as_mut().unwrap()["webhooks"][0]["clientConfig"]["caBundle"] = json!("Q0E=");
+    serving.registrations[0].live.as_mut().unwrap()["webhooks"][0]["clientConfig"]["caBundle"] =
+        json!("Q0E=");
     assert!(serving.facts().rotate.is_some());
     // a Secret without a certificate
     let mut serving = complete(|_| ());
@@ -179,7 +182,7 @@ fn what_somebody_changed_is_seen() {
 #[test]
 fn additions_of_the_api_server_and_of_others_are_left_alone() {
     let mut serving = complete(|_| ());
-    let hook = serving.switches[0].live.as_mut().unwrap();
+    let hook = serving.registrations[0].live.as_mut().unwrap();
     hook["webhooks"][0]["matchPolicy"] = json!("Equivalent");
     hook["metadata"]["labels"]["other"] = json!("x");
     let owners = serving.endpoints[0].live.as_mut().unwrap();
@@ -243,12 +246,12 @@ fn fields_are_set_where_their_pointer_leads() {
 }
 
 #[test]
-fn an_api_service_of_somebody_else_is_a_conflict() {
+fn an_api_service_of_another_owner_is_a_conflict() {
     let (version, _) = csv(api);
     let conflict = |labels: Value| {
         let mut serving = complete(api);
         service(&mut serving)["metadata"]["labels"] = labels;
-        observe::conflict(&version, &[] as &[olm_api::ClusterServiceVersion], &serving.switches)
+        observe::conflict(&version, &[] as &[olm_api::ClusterServiceVersion], &serving.registrations)
     };
     let owned = |csv: &str, namespace: &str| json!({ "olm.owner": csv, "olm.owner.namespace": namespace });
     assert_eq!(conflict(owned("thing.v1", "ns")), None);

@@ -53,7 +53,7 @@ const SECRET: &str = "olm-manager-cert";
 /// Where the API server publishes how it authenticates.
 const FRONT: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
 
-pub(super) struct Keeper {
+pub(super) struct CertificateManager {
     ctx: Arc<Ctx>,
     sender: watch::Sender<Option<Arc<Settings>>>,
     stranger: Arc<Notify>,
@@ -61,7 +61,7 @@ pub(super) struct Keeper {
     seen: Option<(Held, FrontProxy)>,
 }
 
-impl Keeper {
+impl CertificateManager {
     pub(super) fn new(ctx: Arc<Ctx>) -> Self {
         Self { ctx, sender: watch::Sender::new(None), stranger: Arc::default(), seen: None }
     }

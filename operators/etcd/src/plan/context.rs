@@ -1,17 +1,17 @@
-//! Context of decisions with a proved quorum, and helpers that all of them share.
+//! The context of decisions with a proved quorum, and helpers that all of them share.
 
 use super::{Action, Decision, Goal, Health, Progress, Removal, SOON, pod_state};
 use crate::observed::{Member, Memory, Observed, PodView, quorum};
 
 /// One observation with a proved quorum.
-pub(crate) struct Step<'a> {
+pub(crate) struct Context<'a> {
     pub(crate) goal: &'a Goal,
     pub(crate) memory: &'a Memory,
     pub(crate) observed: &'a Observed,
     pub(crate) health: &'a Health<'a>,
 }
 
-impl<'a> Step<'a> {
+impl<'a> Context<'a> {
     pub(crate) fn voters(&self) -> usize {
         self.health.voters.len()
     }

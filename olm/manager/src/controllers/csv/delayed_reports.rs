@@ -13,10 +13,10 @@ use olm_api::{
 };
 
 /// How long a starting phase may last before it is reported. A shorter one is in the history alone.
-const PASSING: Duration = Duration::from_secs(1);
+const REPORT_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-struct Begun {
+struct StartingPhase {
     phase: CsvPhase,
     at: Instant,
     /// The Deployments that were applied, with their generation, for the status.
@@ -25,11 +25,11 @@ struct Begun {
 
 /// By UID.
 #[derive(Debug, Default)]
-pub(super) struct Passing(Mutex<HashMap<String, Begun>>);
+pub(super) struct DelayedReports(Mutex<HashMap<String, StartingPhase>>);
 
-impl Passing {
+impl DelayedReports {
     /// How long to delay the report of a phase; `None` reports it now.
-    pub(super) fn hold(
+    pub(super) fn delay(
         &self,
         csv: &ClusterServiceVersion,
         to: CsvPhase,
@@ -38,24 +38,24 @@ impl Passing {
         let uid = csv.uid().unwrap_or_default();
         let from = csv.phase();
         let mut all = self.all();
-        let passes = matches!(
+        let is_starting = matches!(
             (from, to),
             // Its requirements are made after it, by the same plan.
             (CsvPhase::None, CsvPhase::Pending) | (CsvPhase::None | CsvPhase::Pending, CsvPhase::Installing)
         );
-        if !passes {
+        if !is_starting {
             all.remove(&uid);
             return None;
         }
-        let begin = || Begun { phase: to, at: Instant::now(), applied: Vec::new() };
-        let begun = all.entry(uid).or_insert_with(begin);
-        if begun.phase != to {
-            *begun = begin();
+        let begin = || StartingPhase { phase: to, at: Instant::now(), applied: Vec::new() };
+        let starting = all.entry(uid).or_insert_with(begin);
+        if starting.phase != to {
+            *starting = begin();
         }
-        begun.applied = applied.to_vec();
+        starting.applied = applied.to_vec();
         // The entry is kept until the status is written: reconciliations meanwhile need the applied
         // Deployments.
-        PASSING.checked_sub(begun.at.elapsed()).filter(|left| !left.is_zero())
+        REPORT_DELAY.checked_sub(starting.at.elapsed()).filter(|left| !left.is_zero())
     }
 
     /// Applied Deployments of a version that are not in its status yet.
@@ -68,7 +68,7 @@ impl Passing {
         self.all().remove(csv.metadata.uid.as_deref().unwrap_or_default());
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Begun>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, StartingPhase>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -88,24 +88,24 @@ mod tests {
 
     #[test]
     fn only_the_first_moment_of_a_phase_on_the_way_up_is_kept_quiet_about() {
-        let passing = Passing::default();
+        let delayed = DelayedReports::default();
         let applied = [AppliedDeployment { uid: "d".into(), generation: 1 }];
         let over = || {
-            if let Some(begun) = passing.all().get_mut("1") {
-                begun.at = Instant::now().checked_sub(PASSING).unwrap();
+            if let Some(starting) = delayed.all().get_mut("1") {
+                starting.at = Instant::now().checked_sub(REPORT_DELAY).unwrap();
             }
         };
         // given a version whose requirements are being made
-        assert!(passing.hold(&csv(CsvPhase::None), CsvPhase::Pending, &[]).is_some());
+        assert!(delayed.delay(&csv(CsvPhase::None), CsvPhase::Pending, &[]).is_some());
         over();
-        assert_eq!(passing.hold(&csv(CsvPhase::None), CsvPhase::Pending, &[]), None);
+        assert_eq!(delayed.delay(&csv(CsvPhase::None), CsvPhase::Pending, &[]), None);
         // when it begins to start, the delay restarts
-        assert!(passing.hold(&csv(CsvPhase::Pending), CsvPhase::Installing, &applied).is_some());
+        assert!(delayed.delay(&csv(CsvPhase::Pending), CsvPhase::Installing, &applied).is_some());
         // and the applied Deployments are known although its status lacks them
-        assert_eq!(passing.applied(&csv(CsvPhase::Pending)).as_deref(), Some(applied.as_slice()));
+        assert_eq!(delayed.applied(&csv(CsvPhase::Pending)).as_deref(), Some(applied.as_slice()));
         // when the delay is over, it is reported
         over();
-        assert_eq!(passing.hold(&csv(CsvPhase::Pending), CsvPhase::Installing, &applied), None);
+        assert_eq!(delayed.delay(&csv(CsvPhase::Pending), CsvPhase::Installing, &applied), None);
         // and every other transition is reported at once
         for (from, to) in [
             (CsvPhase::None, CsvPhase::Succeeded),
@@ -114,8 +114,8 @@ mod tests {
             (CsvPhase::Installing, CsvPhase::Installing),
             (CsvPhase::Succeeded, CsvPhase::Installing),
         ] {
-            assert_eq!(passing.hold(&csv(from), to, &applied), None, "{from:?} {to:?}");
+            assert_eq!(delayed.delay(&csv(from), to, &applied), None, "{from:?} {to:?}");
         }
-        assert_eq!(passing.applied(&csv(CsvPhase::Pending)), None);
+        assert_eq!(delayed.applied(&csv(CsvPhase::Pending)), None);
     }
 }
