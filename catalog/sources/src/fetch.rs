@@ -65,13 +65,13 @@ async fn read(
         Source::Image { reference } => fetch.image(&reference.parse()?).await?,
         Source::OciLayout { path, reference } => fetch.layout(path, reference.as_deref()).await?,
         Source::Tarball { path } => fetch.tarball(path).await?,
+        Source::Directory { .. } if content == Content::Root => {
+            return Err(SourceError::unsupported(source, "found a folder, expected an image"));
+        }
         Source::Directory { path } => fetch.directory(path).await?,
         Source::Http { url } => fetch.http(url).await?,
         Source::Grpc { .. } | Source::ConfigMap { .. } if content != Content::Catalog => {
             return Err(SourceError::unsupported(source, "found catalogs, expected a bundle or an image"));
-        }
-        Source::Directory { .. } if content == Content::Root => {
-            return Err(SourceError::unsupported(source, "found a folder, expected an image"));
         }
         Source::Grpc { address } => {
             fetch.found(&grpc::read(address, options, &stage).await?, Default::default())

@@ -154,7 +154,7 @@ impl Images {
         }
         pulling();
         let place = self.store.prepare().map_err(failed("write the store"))?;
-        let unpacked = source.unpack(reference, &digest, secrets, place.root()).await?;
+        let unpacked = source.unpack(reference, &digest, secrets, &place.root()).await?;
         let bytes = unpacked.bytes;
         let image = place.publish(reference, unpacked).map_err(failed("write the store"))?;
         let container = self.container(reference, &image)?;

@@ -474,7 +474,7 @@ async fn a_restarted_node_resumes_its_pods() {
     std::fs::create_dir_all(data.join("pods/left-over/volumes")).unwrap();
     rig.agent.shutdown().await;
     drop(network);
-    let agent = agent(&client, Network::start().await.unwrap(), &data).await;
+    let agent = agent(&client, Network::start().await.unwrap(), &data, None).await;
     let rig = Rig { backend: agent.backend(), agent, ..rig };
     // then the same pod runs again, with its volume, and finished pods stay finished
     let after = rig
