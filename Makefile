@@ -1,4 +1,4 @@
-# The two commands: `make demo` shows the whole road, `make test` runs everything that can run here.
+# `make demo` runs olm and etcd on this machine; `make test` runs every test that can run here.
 SHELL := /bin/bash
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto

@@ -1,4 +1,4 @@
-//! Assembles a package from its documents. Invalid parts become flaws and are left out; the rest stays.
+//! Assembles a package from its documents. Invalid parts become problems and are left out; the rest stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub(crate) struct Document {
     pub header: Header,
     /// Its range in the text.
     pub range: Range<usize>,
-    /// Index among the read documents; flaws refer to it.
+    /// Index among the read documents; problems refer to it.
     pub source: usize,
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn assemble(name: &str, text: &Arc<String>, documents: &[Document], d
     let mut assembly = Assembly {
         name: name.to_owned(),
         package: None,
-        flaws: Vec::new(),
+        problems: Vec::new(),
         text: Arc::clone(text),
         places: BTreeMap::new(),
         deprecated: false,
@@ -115,7 +115,7 @@ pub(crate) fn assemble(name: &str, text: &Arc<String>, documents: &[Document], d
             _ => {}
         }
     }
-    check::package(&mut assembly);
+    check::check_package(&mut assembly);
     assembly
 }
 
@@ -154,7 +154,7 @@ impl Assembly {
             _ => PACKAGE,
         };
         let what = (severity, code, text, fix);
-        self.flaw(&Subject::new(kind, name), Some(document.source), None, what);
+        self.report_in(&Subject::new(kind, name), Some(document.source), None, what);
     }
 
     /// Reports a duplicate definition.
@@ -163,7 +163,7 @@ impl Assembly {
         let other = self.places.get(&(kind, name.clone())).copied();
         let text = format!("{kind} {name} is defined twice; the other definition is used");
         let what = (Severity::Error, code, text, fix);
-        self.flaw(&Subject::new(kind, name), Some(document.source), other, what);
+        self.report_in(&Subject::new(kind, name), Some(document.source), other, what);
     }
 
     fn parse<'a, T: Deserialize<'a>>(&mut self, document: &Document, text: &'a str) -> Option<T> {
@@ -333,7 +333,7 @@ impl Assembly {
                 true => ("type", Severity::Warning),
                 false => ("value", Severity::Error),
             };
-            let short = problem::name(name).unwrap_or_default();
+            let short = problem::shown_name(name).unwrap_or_default();
             let text = format!("a property of bundle {short} has no {missing}");
             let fix = "set its type and value; until then the property is omitted";
             self.report_at(document, severity, "property-incomplete", text, fix);
@@ -347,7 +347,7 @@ impl Assembly {
             related_images: doc.related_images.unwrap_or_default(),
             deprecated: None,
         };
-        let bundle = BundleEntry { version: check::bundle(self, &bundle), ..bundle };
+        let bundle = BundleEntry { version: check::check_bundle(self, &bundle), ..bundle };
         if let Some(owner) = &mut self.package {
             owner.bundles.insert(name.clone(), bundle);
         }

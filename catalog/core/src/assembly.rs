@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::Package;
-use crate::problem::{self, Flaw, Place, Problem, Severity};
+use crate::problem::{self, Place, Problem, Severity, UnplacedProblem};
 
 /// A package being assembled.
 pub(crate) struct Assembly {
     /// From the documents, whether the package exists or not.
     pub name: String,
     pub package: Option<Package>,
-    pub flaws: Vec<Flaw>,
+    pub problems: Vec<UnplacedProblem>,
     pub text: Arc<String>,
     /// Source documents of channels and bundles.
     pub places: BTreeMap<(&'static str, String), usize>,
@@ -45,10 +45,11 @@ impl Assembly {
         fix: &'static str,
     ) {
         let document = self.places.get(&(subject.kind, subject.name.to_owned())).copied();
-        self.flaw(subject, document, None, (severity, code, text, fix));
+        self.report_in(subject, document, None, (severity, code, text, fix));
     }
 
-    pub fn flaw(
+    /// Reports a problem of a document; `other` is another affected document.
+    pub fn report_in(
         &mut self,
         subject: &Subject<'_>,
         document: Option<usize>,
@@ -56,18 +57,18 @@ impl Assembly {
         (severity, code, text, fix): (Severity, &'static str, String, &'static str),
     ) {
         let mut problem = Problem::new(severity, Place::default(), code, text, fix);
-        problem.package = problem::name(&self.name);
-        let name = problem::name(subject.name);
+        problem.package = problem::shown_name(&self.name);
+        let name = problem::shown_name(subject.name);
         match subject.kind {
             CHANNEL => problem.channel = name,
             BUNDLE => problem.entry = name,
             _ => {}
         }
         if subject.entry.is_some() {
-            problem.entry = subject.entry.and_then(problem::name);
+            problem.entry = subject.entry.and_then(problem::shown_name);
         }
         problem.field = subject.field.map(str::to_owned);
-        Flaw { document, other, problem }.list(&mut self.flaws);
+        UnplacedProblem { document, other, problem }.list(&mut self.problems);
     }
 }
 

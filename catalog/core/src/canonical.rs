@@ -19,7 +19,7 @@ pub(crate) struct SyntaxFindings {
     pub duplicates: Vec<String>,
     /// A merge key (`<<`) of YAML, which only a tree can resolve.
     pub merges: bool,
-    /// A key has the spelling of a field in another case ([`spelling::differs`]).
+    /// A key has the spelling of a field in another case ([`spelling::is_miscased`]).
     pub respelled: bool,
 }
 
@@ -59,7 +59,7 @@ impl<'de> Inspector<'de> {
 
     /// Records a key whose value is skipped.
     pub fn key(&mut self, key: Cow<'de, str>) {
-        self.0.findings.respelled |= spelling::differs(&key);
+        self.0.findings.respelled |= spelling::is_miscased(&key);
         self.0.entries.push((key, 0));
     }
 
@@ -241,7 +241,7 @@ impl<'de> Visitor<'de> for Seed<'_, 'de, '_> {
         let (first, start) = (writer.entries.len(), writer.length());
         while let Some(key) = map.next_key_seed(KeySeed)? {
             writer.findings.merges |= key == "<<";
-            writer.findings.respelled |= spelling::differs(&key);
+            writer.findings.respelled |= spelling::is_miscased(&key);
             let place = writer.length();
             writer.entries.push((key.clone(), place));
             writer.json(key.as_ref())?;

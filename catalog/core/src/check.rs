@@ -27,20 +27,44 @@ struct PackageProperty {
     release: Option<String>,
 }
 
+/// A defect of a bundle.
+struct Defect {
+    severity: Severity,
+    code: &'static str,
+    /// The field of the document, where it is known.
+    field: Option<&'static str>,
+    text: String,
+    fix: &'static str,
+}
+
+impl Defect {
+    fn error(code: &'static str, field: Option<&'static str>, text: String, fix: &'static str) -> Self {
+        Self { severity: Error, code, field, text, fix }
+    }
+
+    fn warning(code: &'static str, field: &'static str, text: String, fix: &'static str) -> Self {
+        Self { severity: Warning, code, field: Some(field), text, fix }
+    }
+}
+
+/// The property with package, version and release of a bundle.
+const PACKAGE_PROPERTY: &str = "properties[olm.package]";
+
 /// Determines the version of a bundle, and checks the bundle alone.
-pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Version> {
+pub(crate) fn check_bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Version> {
     if !assembly.checks() {
         let property = bundle.property("olm.package")?.parse::<PackageProperty>().ok()?;
         return Version::parse(&property.version).ok();
     }
-    let name = &problem::name(&bundle.name).unwrap_or_default();
-    let mut found: Vec<(Severity, &'static str, String, &'static str)> = Vec::new();
-    let mut error = |code, text: String, fix| {
-        if found.len() <= problem::LISTED {
-            found.push((Error, code, text, fix));
+    let name = &problem::shown_name(&bundle.name).unwrap_or_default();
+    let mut defects = Vec::new();
+    let mut error = |code, field, text: String, fix| {
+        // One beyond the limit: the assembly then reports that further problems are not listed.
+        if defects.len() <= problem::LISTED {
+            defects.push(Defect::error(code, field, text, fix));
         }
     };
-    let mut release = None;
+    let mut release_defect = None;
 
     for property in &bundle.properties {
         let broken = match property.type_.as_str() {
@@ -55,7 +79,12 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
             let reason = reason.to_string();
             let reason = reason.split(" at line ").next().unwrap_or_default();
             let text = format!("failed to parse property {} of bundle {name}: {reason}", property.type_);
-            error("property-invalid", text, "correct the value; until then it is ignored");
+            error(
+                "property-invalid",
+                Some("properties"),
+                text,
+                "correct the value; until then it is ignored",
+            );
         }
     }
 
@@ -63,7 +92,8 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
     let packages: Vec<_> = bundle.properties_of("olm.package").collect();
     if packages.len() != 1 {
         let text = format!("bundle {name} has {} olm.package properties, expected 1", packages.len());
-        error("bundle-package-property", text, "set exactly one, with packageName and version");
+        let fix = "set exactly one, with packageName and version";
+        error("bundle-package-property", Some(PACKAGE_PROPERTY), text, fix);
     }
     if let Some(property) = packages.first().and_then(|property| property.parse::<PackageProperty>().ok()) {
         if property.package_name != bundle.package {
@@ -71,11 +101,12 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
                 "bundle {name} belongs to package {}, but its olm.package property names {:?}",
                 bundle.package, property.package_name
             );
-            error("bundle-package-mismatch", text, "use the same package name in both");
+            let fix = "use the same package name in both";
+            error("bundle-package-mismatch", Some(PACKAGE_PROPERTY), text, fix);
         }
         match Version::parse(&property.version) {
             Ok(parsed) => {
-                release = released(bundle, &parsed, &property);
+                release_defect = check_release(bundle, &parsed, &property);
                 version = Some(parsed);
             }
             Err(reason) => {
@@ -83,18 +114,21 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
                     "version {:?} of bundle {name} is not a semantic version: {reason}",
                     property.version
                 );
-                error("bundle-version", text, "use MAJOR.MINOR.PATCH without a leading \"v\"");
+                let fix = "use MAJOR.MINOR.PATCH without a leading \"v\"";
+                error("bundle-version", Some(PACKAGE_PROPERTY), text, fix);
             }
         }
     }
     match &bundle.image {
         None if !bundle.is_inline() => {
             let text = format!("bundle {name} has neither an image nor inline manifests");
-            error("bundle-image-missing", text, "set image, or add olm.bundle.object properties");
+            let fix = "set image, or add olm.bundle.object properties";
+            error("bundle-image-missing", Some("image"), text, fix);
         }
         Some(image) => {
             if let Err(why) = image_reference(image) {
-                error("image-invalid", format!("image {image:?} of bundle {name}: {why}"), IMAGE_FIX);
+                let text = format!("image {image:?} of bundle {name}: {why}");
+                error("image-invalid", None, text, IMAGE_FIX);
             }
         }
         None => {}
@@ -102,14 +136,15 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
     for image in bundle.related_images.iter().map(|related| &related.image).filter(|image| !image.is_empty())
     {
         if let Err(why) = image_reference(image) {
-            error("image-invalid", format!("related image {image:?} of bundle {name}: {why}"), IMAGE_FIX);
+            let text = format!("related image {image:?} of bundle {name}: {why}");
+            error("image-invalid", None, text, IMAGE_FIX);
         }
     }
-    found.extend(release);
-    found.extend(doubts(bundle));
+    defects.extend(release_defect);
+    defects.extend(warnings(bundle));
 
-    for (severity, code, text, fix) in found {
-        let subject = Subject { field: field_of(code), ..Subject::new(BUNDLE, &bundle.name) };
+    for Defect { severity, code, field, text, fix } in defects {
+        let subject = Subject { field, ..Subject::new(BUNDLE, &bundle.name) };
         assembly.report(&subject, severity, code, text, fix);
     }
     version
@@ -117,13 +152,14 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
 
 const IMAGE_FIX: &str = "use HOST/NAME:TAG or HOST/NAME@sha256:DIGEST, without a scheme";
 
-/// Findings that `opm validate` accepts and that cause trouble for users.
-fn doubts(bundle: &BundleEntry) -> Vec<(Severity, &'static str, String, &'static str)> {
+/// Defects that `opm validate` accepts, although mirroring fails on them or the bundle is not installable.
+fn warnings(bundle: &BundleEntry) -> Vec<Defect> {
     let name = &bundle.name;
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     if bundle.related_images.iter().any(|related| related.image.is_empty()) {
         let text = format!("bundle {name} has a related image without a reference");
-        doubts.push((Warning, "related-image-empty", text, "remove it; mirroring fails on it"));
+        let fix = "remove it; mirroring fails on it";
+        warnings.push(Defect::warning("related-image-empty", "relatedImages", text, fix));
     }
     for requirement in bundle.required_packages() {
         if let Err(error) = Range::parse(&requirement.version_range) {
@@ -131,12 +167,9 @@ fn doubts(bundle: &BundleEntry) -> Vec<(Severity, &'static str, String, &'static
                 "bundle {name} requires {} in {:?}: {error}",
                 requirement.package_name, requirement.version_range
             );
-            doubts.push((
-                Warning,
-                "requirement-range",
-                text,
-                "correct the range; until then the requirement is unsatisfiable",
-            ));
+            let fix = "correct the range; until then the requirement is unsatisfiable";
+            let field = "properties[olm.package.required]";
+            warnings.push(Defect::warning("requirement-range", field, text, fix));
         }
     }
     for property in bundle.properties_of("olm.constraint") {
@@ -146,57 +179,38 @@ fn doubts(bundle: &BundleEntry) -> Vec<(Severity, &'static str, String, &'static
             ConstraintProblem::UnknownField { .. } => "constraint-key",
             _ => "constraint-invalid",
         };
-        doubts.push((Warning, code, text, "correct it; until then the bundle is not installable"));
+        let fix = "correct it; until then the bundle is not installable";
+        warnings.push(Defect::warning(code, "properties[olm.constraint]", text, fix));
     }
-    doubts
+    warnings
 }
 
 /// The rules for a bundle with a release: it is part of the bundle's name, so that each release is a separate
 /// bundle.
-fn released(
-    bundle: &BundleEntry,
-    version: &Version,
-    property: &PackageProperty,
-) -> Option<(Severity, &'static str, String, &'static str)> {
+fn check_release(bundle: &BundleEntry, version: &Version, property: &PackageProperty) -> Option<Defect> {
     let release = property.release.as_deref().filter(|release| !release.is_empty())?;
     let name = &bundle.name;
+    let defect = |code, text, fix| Some(Defect::error(code, Some(PACKAGE_PROPERTY), text, fix));
     if let Err(reason) = Prerelease::new(release) {
         let text =
             format!("invalid release {release:?} of bundle {name}, expected a list of identifiers: {reason}");
         let fix = "use numbers without leading zeros and words, separated by dots";
-        return Some((Error, "bundle-release", text, fix));
+        return defect("bundle-release", text, fix);
     }
     if !version.build.is_empty() {
         let text = format!("bundle {name} has a release and a version with build metadata ({version})");
-        return Some((Error, "bundle-release-build-metadata", text, "remove one of them"));
+        return defect("bundle-release-build-metadata", text, "remove one of them");
     }
     let expected = format!("{}-v{version}-{release}", bundle.package);
-    (*name != expected).then(|| {
-        let text = format!("bundle {name} with release {release} is not named {expected}");
-        (Error, "bundle-release-name", text, "name it PACKAGE-vVERSION-RELEASE")
-    })
-}
-
-/// The field of a bundle that a rule concerns.
-fn field_of(code: &str) -> Option<&'static str> {
-    Some(match code {
-        "bundle-package-property"
-        | "bundle-package-mismatch"
-        | "bundle-version"
-        | "bundle-release"
-        | "bundle-release-name"
-        | "bundle-release-build-metadata" => "properties[olm.package]",
-        "bundle-image-missing" => "image",
-        "related-image-empty" => "relatedImages",
-        "requirement-range" => "properties[olm.package.required]",
-        "constraint-key" | "constraint-invalid" => "properties[olm.constraint]",
-        "property-invalid" => "properties",
-        _ => return None,
-    })
+    if *name == expected {
+        return None;
+    }
+    let text = format!("bundle {name} with release {release} is not named {expected}");
+    defect("bundle-release-name", text, "name it PACKAGE-vVERSION-RELEASE")
 }
 
 /// Checks the consistency of a package, and drops it when nothing in it can be installed.
-pub(crate) fn package(assembly: &mut Assembly) {
+pub(crate) fn check_package(assembly: &mut Assembly) {
     let Some(mut package) = assembly.package.take() else { return };
     if assembly.checks() {
         membership(assembly, &package);
@@ -244,7 +258,7 @@ fn default_channel(assembly: &mut Assembly, package: &mut Package) -> bool {
     true
 }
 
-/// Every entry has a bundle and every bundle an entry, in every channel.
+/// Every entry of a channel has a bundle, and every bundle is an entry of at least one channel.
 fn membership(assembly: &mut Assembly, package: &Package) {
     let mut listed = BTreeSet::new();
     for channel in package.channels.values() {

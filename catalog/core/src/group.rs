@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::problem::Flaw;
+use crate::problem::UnplacedProblem;
 use crate::summary::Summary;
 
 /// The documents of a package.
@@ -26,7 +26,8 @@ pub(crate) struct Group {
     pub words: String,
     /// The names that its channels replace or skip, as `Package::replaced` computes them.
     pub replaced: Vec<u32>,
-    pub flaws: Vec<Flaw>,
+    #[serde(rename = "flaws")]
+    pub problems: Vec<UnplacedProblem>,
 }
 
 impl Group {

@@ -21,7 +21,7 @@ use crate::hex::hex;
 use crate::input::{Input, Text};
 use crate::model::Package;
 use crate::parallel;
-use crate::problem::{self, Flaw, Place, Problem, Severity};
+use crate::problem::{self, Place, Problem, Severity, UnplacedProblem};
 use crate::scan::{Entry, Scan};
 use crate::spelling;
 use crate::summary::Summary;
@@ -135,7 +135,7 @@ pub(crate) fn load<'o>(
     };
     for ((name, entries), read) in packages.iter().zip(done) {
         let place = |document: usize| entries.get(document).map(|entry| scan.place(entry));
-        problems.extend(read.group.flaws.iter().map(|flaw| flaw.at(place)));
+        problems.extend(read.group.problems.iter().map(|problem| problem.at(place)));
         loaded.reread += usize::from(read.anew);
         loaded.failure = loaded.failure.or(read.failure);
         if read.group.bytes > 0 {
@@ -168,26 +168,27 @@ fn read(
     old: Option<&Group>,
     storage: &TextStorage<'_>,
 ) -> Read {
-    let mut flaws = Vec::new();
+    let mut problems = Vec::new();
     let mut texts = Vec::with_capacity(entries.len());
     for (source, entry) in entries.iter().enumerate() {
         match scan.text(entry) {
             Ok(text) => texts.push((source, *entry, text)),
             Err(error) => {
                 let fix = "read the catalog again; its files changed during the read";
-                flaw(source, name, "unreadable", format!("failed to read: {error}"), fix).list(&mut flaws);
+                let text = format!("failed to read: {error}");
+                document_problem(source, name, "unreadable", text, fix).list(&mut problems);
             }
         }
     }
     let kept = !matches!(storage, TextStorage::Nothing);
     let source = if kept { digest_of(&texts) } else { String::new() };
-    if let Some(old) = old.filter(|old| old.source == source && flaws.is_empty()) {
+    if let Some(old) = old.filter(|old| old.source == source && problems.is_empty()) {
         return Read { group: old.clone(), anew: false, failure: None };
     }
 
     let mut documents: Vec<(usize, &Header, String)> = Vec::with_capacity(texts.len());
     for (source, entry, text) in texts {
-        if let Some(json) = document(source, entry, text, name, kept, &mut flaws) {
+        if let Some(json) = document(source, entry, text, name, kept, &mut problems) {
             documents.push((source, &entry.header, json));
         }
     }
@@ -208,7 +209,7 @@ fn read(
     }
     let text = Arc::new(text);
     let assembly = assemble(name, &text, &located, if kept { Depth::Check } else { Depth::Glance });
-    flaws.extend(assembly.flaws);
+    problems.extend(assembly.problems);
     let replaced = assembly.package.as_ref().filter(|_| kept).map(Package::replaced);
     let summary = if kept { Summary::of } else { Summary::counts };
     let (summary, words) = assembly.package.as_ref().map(summary).unzip();
@@ -219,7 +220,7 @@ fn read(
         summary,
         words: words.unwrap_or_default(),
         replaced: replaced.unwrap_or_default(),
-        flaws,
+        problems,
         ..Group::default()
     };
     let mut failure = None;
@@ -261,11 +262,11 @@ fn document(
     text: Vec<u8>,
     package: &str,
     canonical: bool,
-    flaws: &mut Vec<Flaw>,
+    problems: &mut Vec<UnplacedProblem>,
 ) -> Option<String> {
     let header = &entry.header;
     let mut refuse = |code, text: String, fix| {
-        flaw(source, package, code, text, fix).list(flaws);
+        document_problem(source, package, code, text, fix).list(problems);
         None
     };
     if !header.is_map {
@@ -288,7 +289,7 @@ fn document(
         let findings = canonical::write(&mut reader, &mut json, text.len() * 16 + 1024)?;
         if findings.respelled {
             let mut value: serde_json::Value = serde_json::from_slice(&json)?;
-            spelling::correct(&mut value)?;
+            spelling::normalize_case(&mut value)?;
             value.sort_all_objects();
             return Ok((value.to_string(), findings));
         }
@@ -298,7 +299,7 @@ fn document(
         Ok((json, findings)) => {
             for key in findings.duplicates.into_iter().filter(|_| canonical) {
                 let problem = Problem::duplicate_key(Place::default(), header, &key);
-                Flaw { document: Some(source), other: None, problem }.list(flaws);
+                UnplacedProblem { document: Some(source), other: None, problem }.list(problems);
             }
             Some(json)
         }
@@ -310,10 +311,16 @@ fn document(
     }
 }
 
-fn flaw(document: usize, package: &str, code: &'static str, text: String, fix: &'static str) -> Flaw {
+fn document_problem(
+    document: usize,
+    package: &str,
+    code: &'static str,
+    text: String,
+    fix: &'static str,
+) -> UnplacedProblem {
     let mut problem = Problem::new(Severity::Error, Place::default(), code, text, fix);
-    problem.package = problem::name(package);
-    Flaw { document: Some(document), other: None, problem }
+    problem.package = problem::shown_name(package);
+    UnplacedProblem { document: Some(document), other: None, problem }
 }
 
 pub(crate) struct Files<'a> {

@@ -22,9 +22,9 @@ pub enum Severity {
 pub struct Place {
     /// File, or the catalog's source.
     pub path: String,
-    /// Counted from 1; 0 without a single place.
+    /// Counted from 1; 0 when the problem has no place in the file.
     pub line: usize,
-    /// Counted from 1; 0 without a single place.
+    /// Counted from 1; 0 when the problem has no place in the file.
     pub column: usize,
 }
 
@@ -83,13 +83,14 @@ impl Problem {
             text,
             "keep one; other tools may use the other one",
         );
-        Self { package: self::name(package), field: self::name(key), ..problem }
+        Self { package: shown_name(package), field: shown_name(key), ..problem }
     }
 }
 
-/// A problem without a final place: it moves with the document when others around it change.
+/// A problem of a document without its place in a file: the place changes when documents before it change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Flaw {
+pub(crate) struct UnplacedProblem {
+    /// Index of the affected document among those of the package.
     pub document: Option<usize>,
     /// Another affected document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,10 +98,10 @@ pub(crate) struct Flaw {
     pub problem: Problem,
 }
 
-impl Flaw {
+impl UnplacedProblem {
     /// Adds it to a list.
-    pub fn list(self, flaws: &mut Vec<Self>) {
-        list(flaws, self, |flaw| &mut flaw.problem);
+    pub fn list(self, problems: &mut Vec<Self>) {
+        list(problems, self, |unplaced| &mut unplaced.problem);
     }
 
     /// The problem, with the places of the documents.
@@ -120,7 +121,8 @@ impl Flaw {
 /// hundred thousand.
 pub(crate) const LISTED: usize = 1_000;
 
-/// Adds a problem up to the limit. The first one beyond it states that further problems are not listed.
+/// Adds a problem up to [`LISTED`]. The next one is replaced by the problem `more-problems`, and all further ones
+/// are omitted; `more-problems` has the highest severity of those.
 pub(crate) fn list<T>(problems: &mut Vec<T>, new: T, of: impl Fn(&mut T) -> &mut Problem) {
     if problems.len() < LISTED {
         return problems.push(new);
@@ -139,18 +141,18 @@ pub(crate) fn list<T>(problems: &mut Vec<T>, new: T, of: impl Fn(&mut T) -> &mut
     }
 }
 
-/// A truncated name for problems: no real one is longer.
-pub(crate) fn name(name: &str) -> Option<String> {
+/// A name for a problem, escaped and truncated: no valid name is longer. `None` when it is empty.
+pub(crate) fn shown_name(name: &str) -> Option<String> {
     const LONGEST: usize = 253;
-    (!name.is_empty()).then(|| cut(name, LONGEST))
+    (!name.is_empty()).then(|| escape_and_truncate(name, LONGEST))
 }
 
 /// Names are untrusted: one line of limited length that every terminal can show.
 fn printable(text: &str) -> String {
-    cut(text, LONGEST_TEXT)
+    escape_and_truncate(text, LONGEST_TEXT)
 }
 
-fn cut(text: &str, longest: usize) -> String {
+fn escape_and_truncate(text: &str, longest: usize) -> String {
     let mut out = String::with_capacity(text.len().min(longest));
     for c in text.chars() {
         // `Debug` escapes invisible characters: control, format and unassigned ones.

@@ -247,7 +247,7 @@ impl Part {
                     continue;
                 }
                 Ok((header, length, _)) => {
-                    let package = problem::name(&header.package);
+                    let package = problem::shown_name(&header.package);
                     self.problem(path, (line, column), package, "document-large", too_large(), TOO_LARGE);
                     window.consume(length);
                     continue;

@@ -1,4 +1,4 @@
-//! Spelling of fields in catalog documents: upstream's decoder accepts `Schema` for `schema` (see
+//! Field names of catalog documents in another case: upstream's decoder accepts `Schema` for `schema` (see
 //! [`olm_bundle::fields`]).
 
 use olm_bundle::fields::{self, Ambiguous, Shape};
@@ -42,7 +42,7 @@ static DEPRECATIONS: Shape =
     Shape(&[("schema", None), ("package", None), ("name", None), ("entries", Some(&DEPRECATION))]);
 static DEPRECATION: Shape = Shape(&[("reference", Some(&META)), ("message", None)]);
 
-/// Values of properties, by type.
+/// Shapes of the values of properties, by the type of the property.
 static VALUES: [(&str, Shape); 7] = [
     ("olm.package", Shape(&[("packageName", None), ("version", None), ("release", None)])),
     ("olm.package.required", Shape(&[("packageName", None), ("versionRange", None)])),
@@ -77,10 +77,10 @@ pub(crate) static PACKAGE_MANIFEST: Shape =
     Shape(&[("packageName", None), ("defaultChannel", None), ("channels", Some(&MANIFEST_CHANNEL))]);
 static MANIFEST_CHANNEL: Shape = Shape(&[("name", None), ("currentCSV", None)]);
 
-/// Corrects the spelling of the fields of a catalog document.
+/// Renames the fields of a catalog document that differ from the known ones only in case.
 /// # Errors
 /// [`Ambiguous`] when a field occurs in two spellings.
-pub(crate) fn correct(document: &mut Value) -> Result<(), Ambiguous> {
+pub(crate) fn normalize_case(document: &mut Value) -> Result<(), Ambiguous> {
     fields::rename(document, &META)?;
     let shape = match document.get("schema").and_then(Value::as_str) {
         Some("olm.package") => &PACKAGE,
@@ -101,9 +101,9 @@ pub(crate) fn correct(document: &mut Value) -> Result<(), Ambiguous> {
     Ok(())
 }
 
-/// Whether a key is one of the fields above in another case. It may be a false positive, as the same name may
-/// be data in another place: [`correct`] decides.
-pub(crate) fn differs(key: &str) -> bool {
+/// Whether a key is one of the fields above in another case, at any place in a document. A key of user data,
+/// such as a label, may be one, too: [`normalize_case`] renames only fields at their places.
+pub(crate) fn is_miscased(key: &str) -> bool {
     let fields: &[&str] = match key.len() {
         3 => &["ref"],
         4 => &["name", "icon", "type", "data", "kind"],
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// Every field of the shapes, to verify that the table of [`differs`] is complete.
+    /// Every field of the shapes, to verify that the table of [`is_miscased`] is complete.
     fn all<'a>(shape: &'a Shape, found: &mut Vec<&'a str>) {
         for (name, inner) in shape.0 {
             found.push(name);
@@ -146,8 +146,8 @@ mod tests {
         [&PACKAGE, &CHANNEL, &BUNDLE, &DEPRECATIONS].iter().for_each(|shape| all(shape, &mut fields));
         VALUES.iter().for_each(|(_, shape)| all(shape, &mut fields));
         for field in fields {
-            assert!(differs(&field.to_ascii_uppercase()), "{field}");
-            assert!(!differs(field), "{field}");
+            assert!(is_miscased(&field.to_ascii_uppercase()), "{field}");
+            assert!(!is_miscased(field), "{field}");
         }
     }
 
@@ -163,7 +163,7 @@ mod tests {
             "RelatedImages": [{"Image": "i"}],
             "Labels": {"Name": "stays"},
         });
-        correct(&mut bundle).unwrap();
+        normalize_case(&mut bundle).unwrap();
         assert_eq!(
             bundle,
             json!({

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::condition::Condition;
-use crate::lenient::{any_object, nul, opt};
+use crate::lenient::{any_object, empty_as_none, null_as_default};
 
 /// `spec.sourceType` of a catalog in an image or at the address of a catalog server.
 pub const SOURCE_GRPC: &str = "grpc";
@@ -47,44 +47,44 @@ pub const ANNOTATION_IMAGE_TEMPLATE: &str = "olm.catalogImageTemplate";
 #[serde(rename_all = "camelCase", default)]
 pub struct CatalogSourceSpec {
     /// grpc, configmap, internal, directory, or http.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub source_type: String,
     /// Image with the catalog (grpc).
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// host:port of a running catalog server (grpc).
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// ConfigMap with the catalog (configmap).
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub config_map: Option<String>,
     /// Path on the disk of the manager: a catalog, a bundle repository, an OCI layout or an archive
     /// (directory; not upstream).
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
     /// URL of a catalog: catalogd's /api/v1/all, a file, or an archive (http; not upstream).
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// Priority among catalogs that can satisfy a dependency; higher is preferred.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "is_zero")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
     pub priority: i32,
     /// When to check for a newer image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update_strategy: Option<UpdateStrategy>,
     /// Image pull secrets in the same namespace.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
     /// Required signer of the image (grpc; not upstream). The image is not read otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed_by: Option<olm_signatures::Requirement>,
     /// Display name.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// Description of the content.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Publisher of the catalog.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub publisher: Option<String>,
     /// Icon of the catalog.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,7 +113,7 @@ pub struct UpdateStrategy {
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistryPoll {
     /// Go duration, such as 10m.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub interval: Option<String>,
 }
 
@@ -125,10 +125,10 @@ pub struct CatalogSourceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Human-readable message.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Machine-readable reason.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When the image was last resolved.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,10 +143,10 @@ pub struct CatalogSourceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_state: Option<ConnectionState>,
     /// Digest of the served content (not upstream).
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// The resolved source: the image by digest, or the digest of the content (not upstream).
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub resolved_source: Option<String>,
     /// When the source was last read, or found unchanged (not upstream).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -155,10 +155,10 @@ pub struct CatalogSourceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packages: Option<i32>,
     /// Invalid parts of the catalog (not upstream).
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
     /// Conditions of the object.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
@@ -167,16 +167,16 @@ pub struct CatalogSourceStatus {
 #[serde(rename_all = "camelCase", default)]
 pub struct ConfigMapReference {
     /// Name of the ConfigMap.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub name: String,
     /// Namespace of the ConfigMap.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub namespace: String,
     /// UID of the ConfigMap.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// Resource version that was read.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
     /// When it was read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,16 +188,16 @@ pub struct ConfigMapReference {
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistryService {
     /// grpc, or http for catalogs that the manager serves itself.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// Name of the Service.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub service_name: Option<String>,
     /// Namespace of the Service.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub service_namespace: Option<String>,
     /// Port of the Service.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub port: Option<String>,
     /// Creation time of the Service.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -209,10 +209,10 @@ pub struct RegistryService {
 #[serde(rename_all = "camelCase", default)]
 pub struct ConnectionState {
     /// Address of the catalog server.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// READY, CONNECTING, TRANSIENT_FAILURE, IDLE or SHUTDOWN.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub last_observed_state: String,
     /// When it was last read.
     #[serde(skip_serializing_if = "Option::is_none")]

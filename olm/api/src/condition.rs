@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::lenient::{nul, opt, string_enum};
+use crate::lenient::{empty_as_none, null_as_default, string_enum};
 
 string_enum! {
     /// Status of a condition.
@@ -31,16 +31,16 @@ impl From<bool> for ConditionStatus {
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
     /// Type of the condition.
-    #[serde(rename = "type", deserialize_with = "nul")]
+    #[serde(rename = "type", deserialize_with = "null_as_default")]
     pub type_: String,
     /// True, False or Unknown.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub status: ConditionStatus,
     /// Machine-readable reason.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Human-readable message.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The observed generation of the object.
     #[serde(skip_serializing_if = "Option::is_none")]

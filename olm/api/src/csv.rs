@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    lenient::{is_false, nul, opt, string_enum},
+    lenient::{empty_as_none, is_false, null_as_default, string_enum},
     shared::Shared,
 };
 
@@ -29,15 +29,15 @@ pub use status::{
 string_enum! {
     /// Which namespaces an operator can watch.
     InstallModeType {
-        /// Its own.
+        /// The namespace of the operator.
         OwnNamespace = "OwnNamespace",
-        /// One other.
+        /// One other namespace.
         SingleNamespace = "SingleNamespace",
-        /// Several.
+        /// Several namespaces.
         MultiNamespace = "MultiNamespace",
-        /// All.
+        /// All namespaces.
         AllNamespaces = "AllNamespaces",
-        /// A word that is none of these.
+        /// A value that is none of these.
         Unknown = "Unknown",
     }
     default Unknown, unknown Unknown, schema open
@@ -67,67 +67,71 @@ string_enum! {
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterServiceVersionSpec {
     /// Display name.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub display_name: String,
     /// Semantic version.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Revision of the packaging of the version.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
     /// Description, in Markdown.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Keywords for search.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<String>,
     /// Maintainers.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub maintainers: Vec<Maintainer>,
-    /// Publisher of the catalog.
+    /// Provider of the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<AppLink>,
     /// Links.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<AppLink>,
     /// Icons; only the first is used.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub icon: Vec<Icon>,
     /// Maturity, such as alpha, beta or stable.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub maturity: Option<String>,
     /// Labels of the operator.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Annotations of the operator.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// How to find related objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
     /// Minimum version of Kubernetes.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub min_kube_version: Option<String>,
     /// Required built-in APIs.
-    #[serde(rename = "nativeAPIs", deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        rename = "nativeAPIs",
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub native_apis: Vec<GroupVersionKind>,
     /// Supported install modes.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub install_modes: Vec<InstallMode>,
     /// Name of the ClusterServiceVersion that this one replaces.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub replaces: Option<String>,
     /// Names of ClusterServiceVersions that are skipped by upgrades to this one.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub skips: Vec<String>,
     /// Images of the operator and its operands.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub related_images: Vec<RelatedImage>,
     /// Whether custom resources are deleted with the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleanup: Option<CleanupSpec>,
     /// How the operator is installed.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     #[schemars(with = "InstallStrategy")]
     pub install: Shared<InstallStrategy>,
     /// CRDs that the operator provides and requires.
@@ -139,17 +143,21 @@ pub struct ClusterServiceVersionSpec {
     #[schemars(with = "Option<ApiServiceDefinitions>")]
     pub api_service_definitions: Option<Shared<ApiServiceDefinitions>>,
     /// Webhooks of the operator.
-    #[serde(rename = "webhookdefinitions", deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        rename = "webhookdefinitions",
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub webhook_definitions: Vec<WebhookDescription>,
-    /// Large annotations of the object, in a cache that stores equal ones of several objects once. Not
-    /// serialized.
+    /// Large annotations of the object: a cache moves them here, so that equal ones of several objects share
+    /// one copy. Not serialized.
     #[serde(skip)]
     #[schemars(skip)]
     pub shared_annotations: Shared<BTreeMap<String, String>>,
 }
 
 impl ClusterServiceVersion {
-    /// The phase; [`CsvPhase::default`] without a status.
+    /// The phase in the status; [`CsvPhase::None`] without a status.
     #[must_use]
     pub fn phase(&self) -> CsvPhase {
         self.status.as_ref().map(|status| status.phase).unwrap_or_default()
@@ -178,10 +186,10 @@ impl ClusterServiceVersionSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct Maintainer {
     /// Name.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Email address.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
 }
 
@@ -190,10 +198,10 @@ pub struct Maintainer {
 #[serde(rename_all = "camelCase", default)]
 pub struct AppLink {
     /// Name.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// URL.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
@@ -201,10 +209,10 @@ pub struct AppLink {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Icon {
     /// The image, base64-encoded.
-    #[serde(default, deserialize_with = "nul")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub base64data: String,
     /// Media type, such as image/svg+xml.
-    #[serde(default, deserialize_with = "nul")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub mediatype: String,
 }
 
@@ -213,10 +221,10 @@ pub struct Icon {
 #[serde(rename_all = "camelCase", default)]
 pub struct InstallMode {
     /// OwnNamespace, SingleNamespace, MultiNamespace or AllNamespaces.
-    #[serde(rename = "type", deserialize_with = "nul")]
+    #[serde(rename = "type", deserialize_with = "null_as_default")]
     pub type_: InstallModeType,
     /// Whether it is supported.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub supported: bool,
 }
 
@@ -225,10 +233,10 @@ pub struct InstallMode {
 #[serde(rename_all = "camelCase", default)]
 pub struct RelatedImage {
     /// Name of its purpose.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub name: String,
     /// Reference of the image.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub image: String,
 }
 
@@ -237,6 +245,6 @@ pub struct RelatedImage {
 #[serde(rename_all = "camelCase", default)]
 pub struct CleanupSpec {
     /// Whether they are deleted.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "is_false")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "is_false")]
     pub enabled: bool,
 }

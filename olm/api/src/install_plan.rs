@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
-use crate::lenient::{is_false, nul, opt, string_enum};
+use crate::lenient::{empty_as_none, is_false, null_as_default, string_enum};
 use crate::subscription::Approval;
 
 string_enum! {
@@ -72,25 +72,25 @@ string_enum! {
 #[serde(rename_all = "camelCase", default)]
 pub struct InstallPlanSpec {
     /// ClusterServiceVersions that the plan installs.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub cluster_service_version_names: Vec<String>,
     /// Automatic or Manual.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub approval: Approval,
     /// True approves the plan.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub approved: bool,
     /// Ordinal number of the plan in its namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
     /// Name of the CatalogSource.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// Namespace of the CatalogSource.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub source_namespace: Option<String>,
     /// Digest of the plan. An approval covers exactly this content (not upstream).
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub plan_digest: Option<String>,
 }
 
@@ -102,19 +102,19 @@ pub struct InstallPlanStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Planning, RequiresApproval, Installing, Complete or Failed.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub phase: InstallPlanPhase,
     /// The catalogs of the plan, as written by upstream.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub catalog_sources: Vec<String>,
     /// Steps of the plan.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub plan: Vec<Step>,
     /// Upstream's bundle lookups. Preserved and ignored.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub bundle_lookups: Vec<BundleLookup>,
     /// Conditions of the object.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// The ServiceAccount whose permissions limit the steps.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,14 +123,14 @@ pub struct InstallPlanStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
     /// Human-readable message.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Digest of the plan as computed last (not upstream).
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub plan_digest: Option<String>,
     /// Digest of the applied content. For information: plans are compared by the annotation `olm.contentDigest`
     /// (not upstream).
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub content_digest: Option<String>,
 }
 
@@ -153,19 +153,19 @@ impl InstallPlan {
 #[serde(rename_all = "camelCase", default)]
 pub struct Step {
     /// The ClusterServiceVersion that requires it.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub resolving: String,
     /// The object.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub resource: StepResource,
     /// Whether the step is optional.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "is_false")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "is_false")]
     pub optional: bool,
     /// Observed state of the object.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub status: StepStatus,
     /// create, update, adopt, delete or unchanged (not upstream).
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub op: Option<String>,
 }
 
@@ -174,28 +174,28 @@ pub struct Step {
 #[serde(rename_all = "camelCase", default)]
 pub struct StepResource {
     /// Name of its CatalogSource.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub source_name: String,
     /// Namespace of its CatalogSource.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub source_namespace: String,
     /// API group.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub group: String,
     /// API version.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub version: String,
     /// Kind.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub kind: String,
     /// Name.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub name: String,
     /// Namespace, if it is not that of the plan (not upstream).
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Upstream's inline manifest; olm refers to the bundle instead.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
 }
 
@@ -204,21 +204,21 @@ pub struct StepResource {
 #[serde(rename_all = "camelCase", default)]
 pub struct BundleLookup {
     /// Image of the bundle.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub path: String,
     /// Name of the bundle.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub identifier: String,
     /// Name of the bundle that it replaces.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub replaces: String,
     /// The CatalogSource of the bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub catalog_source_ref: Option<ObjectReference>,
     /// Properties of the bundle, as JSON.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub properties: Option<String>,
     /// Conditions of the object.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

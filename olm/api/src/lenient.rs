@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer};
 
 /// `null` means the default value.
-pub(crate) fn nul<'de, D, T>(de: D) -> Result<T, D::Error>
+pub(crate) fn null_as_default<'de, D, T>(de: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
@@ -12,7 +12,7 @@ where
 }
 
 /// `null` and `""` mean absent.
-pub(crate) fn opt<'de, D>(de: D) -> Result<Option<String>, D::Error>
+pub(crate) fn empty_as_none<'de, D>(de: D) -> Result<Option<String>, D::Error>
 where
     D: Deserializer<'de>,
 {

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
-use crate::lenient::{nul, opt};
+use crate::lenient::{empty_as_none, null_as_default};
 
 /// Cluster-wide settings.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,7 +40,7 @@ pub struct Features {
     #[serde(rename = "disableCopiedCSVs", skip_serializing_if = "Option::is_none")]
     pub disable_copied_csvs: Option<bool>,
     /// Ignored: there is no polling package server.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub package_server_sync_interval: Option<String>,
 }
 
@@ -49,6 +49,6 @@ pub struct Features {
 #[serde(rename_all = "camelCase", default)]
 pub struct OLMConfigStatus {
     /// Conditions of the object.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::{Condition, find};
-use crate::lenient::nul;
+use crate::lenient::null_as_default;
 use crate::names::CONDITION_UPGRADEABLE;
 
 /// Conditions reported by the operator, and overrides of the administrator.
@@ -26,16 +26,16 @@ use crate::names::CONDITION_UPGRADEABLE;
 #[serde(rename_all = "camelCase", default)]
 pub struct OperatorConditionSpec {
     /// ServiceAccounts of the operator, which may write this object.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub service_accounts: Vec<String>,
     /// Deployments of the operator.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub deployments: Vec<String>,
     /// Overrides of the administrator.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<Condition>,
     /// Conditions reported by the operator.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
@@ -47,7 +47,7 @@ pub struct OperatorConditionStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Conditions of the object.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
-use crate::lenient::{is_false, nul, opt, string_enum};
+use crate::lenient::{empty_as_none, is_false, null_as_default, string_enum};
 
 string_enum! {
     /// What to do about a failed upgrade.
@@ -40,16 +40,20 @@ string_enum! {
 #[serde(rename_all = "camelCase", default)]
 pub struct OperatorGroupSpec {
     /// Target namespaces; takes precedence over the selector. Neither means all namespaces.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub target_namespaces: Vec<String>,
     /// Selector of target namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
     /// ServiceAccount whose permissions limit installs.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
     /// Whether the annotation olm.providedAPIs is left unchanged.
-    #[serde(rename = "staticProvidedAPIs", deserialize_with = "nul", skip_serializing_if = "is_false")]
+    #[serde(
+        rename = "staticProvidedAPIs",
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_false"
+    )]
     pub static_provided_apis: bool,
     /// Default or TechPreviewUnsafeFailForward.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +79,7 @@ pub struct OperatorGroupStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Target namespaces; one empty string means all.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
     /// The ServiceAccount whose permissions limit installs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,6 +88,6 @@ pub struct OperatorGroupStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
     /// Conditions of the object.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

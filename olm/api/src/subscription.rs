@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::condition::Condition;
-use crate::lenient::{is_false, nul, opt, string_enum};
+use crate::lenient::{empty_as_none, is_false, null_as_default, string_enum};
 
 mod config;
 
@@ -123,38 +123,42 @@ string_enum! {
 #[serde(rename_all = "camelCase", default)]
 pub struct SubscriptionSpec {
     /// Name of the package.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub name: String,
     /// Name of the CatalogSource.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub source: String,
     /// Namespace of the CatalogSource.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub source_namespace: String,
     /// Channel to follow; the package's default channel when empty.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
     /// First version to install, by name of its ClusterServiceVersion.
-    #[serde(rename = "startingCSV", deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "startingCSV",
+        deserialize_with = "empty_as_none",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub starting_csv: Option<String>,
     /// Automatic or Manual.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub install_plan_approval: Approval,
     /// Settings for the operator's Deployments.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<SubscriptionConfig>")]
     pub config: Option<Value>,
     /// Version range or exact version to stay in (not upstream).
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Which upgrades are allowed (not upstream).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade_constraint_policy: Option<UpgradeConstraintPolicy>,
     /// Change nothing while true (not upstream).
-    #[serde(deserialize_with = "nul", skip_serializing_if = "is_false")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "is_false")]
     pub paused: bool,
     /// Versions never to install (not upstream).
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub skip_versions: Vec<String>,
     /// Offer no upgrade for a while (not upstream).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -172,7 +176,7 @@ pub struct SubscriptionSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct Snooze {
     /// As long as this is the newest bundle that can be reached, by name of its ClusterServiceVersion.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub newest: String,
 }
 
@@ -181,13 +185,13 @@ pub struct Snooze {
 #[serde(rename_all = "camelCase", default)]
 pub struct DeletionPolicy {
     /// Abort, Orphan or Delete.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub operands: OperandPolicy,
     /// Keep or Delete.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub crds: CrdPolicy,
     /// Keep or Delete.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "keeps")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "keeps")]
     pub dependencies: DependencyRemoval,
 }
 
@@ -203,13 +207,21 @@ pub struct SubscriptionStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// UpgradePending, AtLatestKnown, UpgradeAvailable or UpgradeFailed.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "has_no_state")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "has_no_state")]
     pub state: SubscriptionState,
     /// The version that is wanted now.
-    #[serde(rename = "currentCSV", deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "currentCSV",
+        deserialize_with = "empty_as_none",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub current_csv: Option<String>,
     /// The version that is on the cluster.
-    #[serde(rename = "installedCSV", deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "installedCSV",
+        deserialize_with = "empty_as_none",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub installed_csv: Option<String>,
     /// The InstallPlan in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,16 +233,16 @@ pub struct SubscriptionStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_plan_generation: Option<i64>,
     /// Machine-readable reason.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When the status was last written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
     /// Health of the catalogs that were looked at.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub catalog_health: Vec<CatalogHealth>,
     /// Conditions of the object.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
@@ -243,16 +255,16 @@ fn has_no_state(value: &SubscriptionState) -> bool {
 #[serde(rename_all = "camelCase", default)]
 pub struct InstallPlanReference {
     /// API version of InstallPlan.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub api_version: String,
     /// InstallPlan.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub kind: String,
     /// Name.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub name: String,
     /// Its UID.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub uuid: String,
 }
 
@@ -267,6 +279,6 @@ pub struct CatalogHealth {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
     /// Whether it can be read.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub healthy: bool,
 }

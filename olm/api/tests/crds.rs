@@ -192,11 +192,11 @@ fn compare(upstream: &Value, ours: &Value, path: &str, list: &mut Vec<String>) {
     }
 }
 
-/// The list of differences with their reasons: lines of the form "- `<difference>`: <reason>", where a
-/// difference may end in `*`.
+/// The list of differences with their reasons: items of the form "- `<difference>`: <reason>", where a
+/// difference may end in `*`, and an item may continue on indented lines.
 fn reasons() -> Vec<String> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api-differences.md");
-    let text = std::fs::read_to_string(file).unwrap();
+    let text = std::fs::read_to_string(file).unwrap().replace("\n  ", " ");
     text.lines()
         .filter_map(|line| line.strip_prefix("- `")?.split_once('`'))
         .map(|(difference, reason)| {

@@ -26,8 +26,8 @@ use crate::{
 /// Default namespace of an assumed operator.
 const NAMESPACE: &str = "operators";
 
-/// Placeholder for the namespace of the CatalogSource.
-const NOWHERE: &str = "offline";
+/// Namespace of the CatalogSource that stands for the catalog of the flags.
+const CATALOG_NAMESPACE: &str = "offline";
 
 /// A catalog with the assumed state of a cluster.
 #[derive(Debug)]
@@ -48,8 +48,9 @@ impl Offline {
         package: &str,
     ) -> Result<Option<Self>, Failure> {
         let Some(source) = &args.source.catalog_dir else { return Ok(None) };
+        // The offline flags contain no settings of registries, here and in `Self::bundle`.
         let content = catalog::load(source, &RegistryArgs::default(), Some(package)).await?;
-        let reference = CatalogRef::new(NOWHERE, short(source));
+        let reference = CatalogRef::new(CATALOG_NAMESPACE, short(source));
         let mut offline = Self {
             catalogs: [LoadedCatalog::new(reference, Arc::new(content))],
             assumed: AssumedCluster {
@@ -93,7 +94,7 @@ impl Offline {
         let catalog = &self.catalog().catalog;
         let (bundle, version) = match text.split_once('@') {
             Some((package, version)) if catalog.summary(package).is_some() => {
-                return version_of(&*self.package(package)?, version).cloned();
+                return find_by_version(&*self.package(package)?, version).cloned();
             }
             Some((bundle, version)) => {
                 let parsed = olm_version::parse_lenient(version).map_err(|error| {
@@ -134,26 +135,10 @@ impl Offline {
         self.assumed.of_package(package).filter(|entry| !known.bundles.contains_key(&entry.name))
     }
 
-    /// The Subscription that `olm install` would create, for a channel with the installed bundle, preferably
-    /// the default channel.
+    /// The Subscription that `olm install` would create, by default for a channel with the installed bundle.
     pub fn subscription(&self, package: &str, channel: Option<&str>) -> Subscription {
         let known = self.package(package).ok();
-        let followed = known.as_ref().map(|package| {
-            let installed = self.assumed.of_package(&package.name);
-            let removed = self.removed(&package.name);
-            // A bundle that left the catalog is not in a channel, but edges name it.
-            let has = |name: &str| {
-                let channel = package.channels.get(name);
-                match (installed, removed) {
-                    (None, _) => true,
-                    (_, Some(removed)) => channel.is_some_and(|c| is_edge_source(c, &removed.name)),
-                    (Some(i), _) => channel.is_some_and(|c| c.entries.iter().any(|e| e.name == i.name)),
-                }
-            };
-            let default = &package.default_channel;
-            let other = || package.channels.keys().find(|name| has(name));
-            if has(default) { default.clone() } else { other().unwrap_or(default).clone() }
-        });
+        let followed = known.as_ref().map(|package| self.channel_following(package));
         let reference = &self.catalog().reference;
         let spec = SubscriptionSpec {
             name: package.to_owned(),
@@ -167,23 +152,42 @@ impl Offline {
         subscription
     }
 
+    /// A channel of a package with the installed bundle: the default channel if it has it or nothing is installed.
+    fn channel_following(&self, package: &Package) -> String {
+        let installed = self.assumed.of_package(&package.name);
+        let removed = self.removed(&package.name);
+        // A bundle that left the catalog is not in a channel, but edges name it.
+        let has = |name: &str| {
+            let channel = package.channels.get(name);
+            match (installed, removed) {
+                (None, _) => true,
+                (_, Some(removed)) => channel.is_some_and(|c| is_edge_source(c, &removed.name)),
+                (Some(i), _) => channel.is_some_and(|c| c.entries.iter().any(|e| e.name == i.name)),
+            }
+        };
+        let default = &package.default_channel;
+        let other = || package.channels.keys().find(|name| has(name));
+        if has(default) { default.clone() } else { other().unwrap_or(default).clone() }
+    }
+
     pub async fn resolve(&self, subscription: &Subscription) -> Result<Resolved, Refusal> {
         self.assumed.resolve(&self.catalogs, subscription).await
     }
 
+    /// The plan to the version that the Subscription gets.
     pub async fn plan(&self, subscription: &Subscription) -> Result<Plan, Failure> {
         let resolved = self.resolve(subscription).await.map_err(refused)?;
         let package = self.package(&subscription.spec.name)?;
         let to = package.bundles.get(&resolved.chosen.name);
-        let to = to.ok_or_else(|| gone(&resolved.chosen.name, &self.source))?;
-        self.planned(subscription, &resolved, self.assumed.of_package(&package.name), to).await
+        let to = to.ok_or_else(|| no_readable_bundle(&resolved.chosen.name, &self.source))?;
+        self.build_plan(subscription, &resolved, self.assumed.of_package(&package.name), to).await
     }
 
     /// The plan from the installed version to another one, with or without an upgrade path.
-    pub async fn compare(&self, subscription: &Subscription, to: &BundleEntry) -> Result<Plan, Failure> {
+    pub async fn plan_to(&self, subscription: &Subscription, to: &BundleEntry) -> Result<Plan, Failure> {
         let from = self.assumed.of_package(&to.package);
         let resolved = step(subscription, &self.catalog().reference, from, to);
-        self.planned(subscription, &resolved, from, to).await
+        self.build_plan(subscription, &resolved, from, to).await
     }
 
     /// The plan to remove the installed version, or the newest one if none is assumed to be installed.
@@ -194,7 +198,7 @@ impl Offline {
     ) -> Result<Plan, Failure> {
         let package = self.package(&subscription.spec.name)?;
         let entry = self.assumed.of_package(&package.name).or_else(|| package.head());
-        let entry = entry.ok_or_else(|| gone(&package.name, &self.source))?;
+        let entry = entry.ok_or_else(|| no_readable_bundle(&package.name, &self.source))?;
         let bundle = self.bundle(entry).await?;
         let resolved = step(subscription, &self.catalog().reference, None, entry);
         let draft = Draft {
@@ -208,7 +212,7 @@ impl Offline {
         Ok(self.assumed.plan_uninstall(&draft, options.policy()))
     }
 
-    async fn planned(
+    async fn build_plan(
         &self,
         subscription: &Subscription,
         resolved: &Resolved,
@@ -225,7 +229,10 @@ impl Offline {
         for install in dependency_installs(resolved) {
             let chosen = &install.resolved.chosen;
             let package = self.package(&chosen.package)?;
-            let entry = package.bundles.get(&chosen.name).ok_or_else(|| gone(&chosen.name, &self.source))?;
+            let entry = package
+                .bundles
+                .get(&chosen.name)
+                .ok_or_else(|| no_readable_bundle(&chosen.name, &self.source))?;
             let bundle = self.bundle(entry).await?;
             along.push((install, bundle));
         }
@@ -287,15 +294,15 @@ impl Offline {
     }
 }
 
-/// A refusal without a cluster: hints that read or change one are omitted.
+/// A refusal in offline mode, without the hints that use kubectl.
 pub fn refused(refusal: Refusal) -> Failure {
     let mut failure = Failure::from(olm_ops::Error::from(refusal));
     failure.hints.retain(|hint| !hint.contains("kubectl "));
     failure
 }
 
-/// A bundle of a package by version or name, or an error with similar names.
-pub fn version_of<'a>(package: &'a Package, text: &str) -> Result<&'a BundleEntry, Failure> {
+/// A bundle of a package by its name or version, or an error with similar versions.
+pub fn find_by_version<'a>(package: &'a Package, text: &str) -> Result<&'a BundleEntry, Failure> {
     let wanted = olm_version::parse_lenient(text).ok();
     let fits = |entry: &&BundleEntry| match (&entry.version, &wanted) {
         (Some(version), Some(wanted)) => olm_version::precedence(version, wanted).is_eq(),
@@ -305,8 +312,8 @@ pub fn version_of<'a>(package: &'a Package, text: &str) -> Result<&'a BundleEntr
     found.ok_or_else(|| Failure::from(&package.nearest_version(text)))
 }
 
-fn gone(bundle: &str, source: &str) -> Failure {
-    Failure::new(Code::NotFound, format!("{bundle} has no readable bundle in {source}"))
+fn no_readable_bundle(name: &str, source: &str) -> Failure {
+    Failure::new(Code::NotFound, format!("{name} has no readable bundle in {source}"))
 }
 
 /// The last part of a path, an image or a URL, for messages.

@@ -17,6 +17,9 @@ const fn warning(kind: &'static str, reason: &'static str, meaning: &'static str
     Reason { kind, reason, warning: true, meaning }
 }
 
+/// In place of a reason: the code of a finding.
+const FINDING_CODE: &str = "*finding code*";
+
 /// All reasons. Where the names are upstream's, so is the meaning.
 pub(crate) const REASONS: &[Reason] = &[
     warning("CatalogSource", "SpecInvalidError", "The spec is not valid."),
@@ -73,7 +76,7 @@ pub(crate) const REASONS: &[Reason] = &[
     warning("InstallPlan", "Paused", "Its Subscription is paused."),
     warning("InstallPlan", "SubscriptionDeleted", "Its Subscription is being deleted, so it is not applied."),
     warning("InstallPlan", "OperatorConditionNotUpgradeable", "The operator does not allow an upgrade now."),
-    warning("InstallPlan", "BLOCKED", "The code of the blocking finding; see `olm explain CODE`."),
+    warning("InstallPlan", FINDING_CODE, "The finding blocks the plan; see `olm explain CODE`."),
     warning("OperatorGroup", "InvalidSelector", "The namespace selector is not valid."),
     warning(
         "OperatorGroup",
@@ -227,7 +230,11 @@ mod tests {
     fn the_documentation_has_every_reason() {
         let rows = REASONS.iter().map(|r| {
             let type_ = if r.warning { "Warning" } else { "Normal" };
-            format!("| {} | `{}` | {type_} | {} |\n", r.kind, r.reason, r.meaning)
+            let reason = match r.reason {
+                FINDING_CODE => FINDING_CODE.to_owned(),
+                reason => format!("`{reason}`"),
+            };
+            format!("| {} | {reason} | {type_} | {} |\n", r.kind, r.meaning)
         });
         let table = format!(
             "| object | reason | type | meaning |\n| --- | --- | --- | --- |\n{}",

@@ -363,7 +363,7 @@ impl<'a> Reconciliation<'a> {
             // Actions with invalid Secrets would fail; running members are left running.
             decision.action = None;
             decision.blocked = Some("TLSNotReady");
-            decision.message = tls::list(&self.secured.faults);
+            decision.message = tls::describe_faults(&self.secured.faults);
         }
         if let Some(action) = decision.action.clone() {
             if !self.context.elector.leads() {

@@ -17,7 +17,7 @@ use crate::maintenance;
 use crate::observed::{Answers, Memory, Observed, PodView};
 use crate::plan::{Action, plan, prove};
 use crate::tls::auto::{self, IssuedSecrets, Kind, Step};
-use crate::tls::{self, Access, Names, Part};
+use crate::tls::{self, Access, CertificateRole, Names};
 use crate::validate::{Validated, tests::cluster, validate};
 
 const ETCD: &str = "/usr/bin/etcd";
@@ -65,7 +65,7 @@ struct Stage {
     pods: Vec<PodView>,
     /// Contents of the Secrets.
     authorities: Option<Data>,
-    parts: BTreeMap<Part, Data>,
+    parts: BTreeMap<CertificateRole, Data>,
 }
 
 impl Drop for Stage {
@@ -122,7 +122,7 @@ impl Stage {
     }
 
     fn held(&self) -> IssuedSecrets {
-        IssuedSecrets::read(self.authorities.as_ref(), |part| self.parts.get(&part), Timestamp::now())
+        IssuedSecrets::read(self.authorities.as_ref(), |role| self.parts.get(&role), Timestamp::now())
     }
 
     fn write(&mut self, step: &Step) {
@@ -131,7 +131,7 @@ impl Stage {
         match auto::write(step, &held, &names, &settings, Timestamp::now()).unwrap() {
             None => {}
             Some((None, data)) => self.authorities = Some(data),
-            Some((Some(part), data)) => drop(self.parts.insert(part, data)),
+            Some((Some(role), data)) => drop(self.parts.insert(role, data)),
         }
     }
 
@@ -148,16 +148,19 @@ impl Stage {
 
     /// Updates the mounted files and the operator's access after a change of Secrets.
     fn mount(&mut self) {
-        for (part, data) in &self.parts {
-            let folder = self.dir.join(format!("{part:?}"));
+        for (role, data) in &self.parts {
+            let folder = self.dir.join(format!("{role:?}"));
             std::fs::create_dir_all(&folder).unwrap();
             for (key, value) in data {
                 std::fs::write(folder.join(format!(".{key}")), value).unwrap();
                 std::fs::rename(folder.join(format!(".{key}")), folder.join(key)).unwrap();
             }
         }
-        let secrets: BTreeMap<String, Data> =
-            self.parts.iter().map(|(part, data)| (part.secret(&self.cluster.name), data.clone())).collect();
+        let secrets: BTreeMap<String, Data> = self
+            .parts
+            .iter()
+            .map(|(role, data)| (role.issued_secret_name(&self.cluster.name), data.clone()))
+            .collect();
         let goal = &self.cluster.tls;
         let checked =
             tls::check(goal, &Names::of(&self.cluster), |name| secrets.get(name), Timestamp::now()).unwrap();
@@ -172,7 +175,7 @@ impl Stage {
         let pod = pod(&self.cluster, &member, &self.addressing);
         let container = pod.spec.unwrap().containers.remove(0);
         let (ip, data) = (self.addressing.ip(name), self.dir.join(name));
-        let folder = |part: Part| self.dir.join(format!("{part:?}")).display().to_string();
+        let folder = |role: CertificateRole| self.dir.join(format!("{role:?}")).display().to_string();
         let command: Vec<String> = container
             .command
             .unwrap()
@@ -180,8 +183,8 @@ impl Stage {
             .map(|arg| {
                 arg.replace("0.0.0.0", &ip)
                     .replace(DATA_DIR, &data.display().to_string())
-                    .replace("/etc/etcdtls/member/peer-tls", &folder(Part::Peer))
-                    .replace("/etc/etcdtls/member/server-tls", &folder(Part::Server))
+                    .replace("/etc/etcdtls/member/peer-tls", &folder(CertificateRole::Peer))
+                    .replace("/etc/etcdtls/member/server-tls", &folder(CertificateRole::Server))
             })
             .collect();
         let log = std::fs::File::create(self.dir.join(format!("{name}.log"))).unwrap();
@@ -414,8 +417,8 @@ async fn certificates_and_authorities_are_exchanged_under_writes() {
     let (pids, before) = (stage.pids(), shown(&stage, MEMBERS[0]).await);
 
     // when: all certificates are renewed
-    for part in Part::ALL {
-        stage.write(&Step::Issue(part, "certificate expires soon"));
+    for role in CertificateRole::ALL {
+        stage.write(&Step::Issue(role, "certificate expires soon"));
     }
     stage.mount();
     // then: members present the new one at once, are the same processes, and accept the operator's new
@@ -430,8 +433,8 @@ async fn certificates_and_authorities_are_exchanged_under_writes() {
     for kind in Kind::ALL {
         stage.write(&Step::Prepare(kind));
     }
-    for part in Part::ALL {
-        stage.write(&Step::Publish(part));
+    for role in CertificateRole::ALL {
+        stage.write(&Step::Publish(role));
     }
     stage.mount();
     for member in MEMBERS {
@@ -444,8 +447,8 @@ async fn certificates_and_authorities_are_exchanged_under_writes() {
     for kind in Kind::ALL {
         stage.write(&Step::Switch(kind));
     }
-    for part in Part::ALL {
-        stage.write(&Step::Issue(part, "signing authority changed"));
+    for role in CertificateRole::ALL {
+        stage.write(&Step::Issue(role, "signing authority changed"));
     }
     stage.mount();
     // then: all connections keep working, also when a member restarts and reconnects to the others

@@ -56,7 +56,7 @@ pub struct Validated {
     /// Appended to the names of members, with a leading dot, or empty.
     pub domain: String,
     pub pod: PodShape,
-    pub tls: tls::Goal,
+    pub tls: tls::TlsGoal,
     /// Secret with the password of user root, if authentication is configured.
     pub root_secret: Option<String>,
     pub budget: bool,
@@ -126,7 +126,7 @@ pub fn validate(cluster: &EtcdCluster) -> Result<Validated, InvalidSpec> {
     let empty = PodPolicy::default();
     let policy = spec.pod.as_ref().unwrap_or(&empty);
     let pod = pod_shape(&name, policy, &mut errors, &mut notes);
-    if spec.auth.is_some() && tls.client.is_none() {
+    if spec.auth.is_some() && tls.client_facing.is_none() {
         errors.push(
             "spec.auth: requires client TLS, because passwords are not sent unencrypted; set spec.TLS".into(),
         );

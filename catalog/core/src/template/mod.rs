@@ -87,9 +87,9 @@ pub(crate) fn spelled(mut document: Value) -> Result<Value, TemplateError> {
         BASIC | SUBSTITUTES => {
             fields::rename(&mut document, &ENTRIES)?;
             let entries = document.get_mut("entries").and_then(Value::as_array_mut);
-            entries.into_iter().flatten().try_for_each(spelling::correct)?;
+            entries.into_iter().flatten().try_for_each(spelling::normalize_case)?;
         }
-        _ => spelling::correct(&mut document)?,
+        _ => spelling::normalize_case(&mut document)?,
     }
     Ok(document)
 }

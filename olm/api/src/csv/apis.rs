@@ -7,20 +7,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::lenient::{any_value, int_or_string, nul, opt};
+use crate::lenient::{any_value, empty_as_none, int_or_string, null_as_default};
 
 /// A kind of object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GroupVersionKind {
     /// API group.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub group: String,
     /// API version.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub version: String,
     /// Kind.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub kind: String,
 }
 
@@ -29,10 +29,10 @@ pub struct GroupVersionKind {
 #[serde(rename_all = "camelCase", default)]
 pub struct CustomResourceDefinitions {
     /// CRDs installed with the operator.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub owned: Vec<CrdDescription>,
     /// CRDs installed by others.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<CrdDescription>,
 }
 
@@ -41,31 +41,31 @@ pub struct CustomResourceDefinitions {
 #[serde(rename_all = "camelCase", default)]
 pub struct CrdDescription {
     /// Name of the CRD: plural.group.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub name: String,
     /// API version.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub version: String,
     /// Kind.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub kind: String,
     /// Display name.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// Description.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Objects that the operator creates for it.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ApiResourceReference>,
     /// How to display fields of its spec.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub spec_descriptors: Vec<SpecDescriptor>,
     /// How to display fields of its status.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub status_descriptors: Vec<StatusDescriptor>,
     /// Actions, described for user interfaces.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub action_descriptors: Vec<ActionDescriptor>,
 }
 
@@ -90,10 +90,10 @@ impl CrdDescription {
 #[serde(rename_all = "camelCase", default)]
 pub struct ApiServiceDefinitions {
     /// Aggregated APIs served by the operator.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub owned: Vec<ApiServiceDescription>,
     /// Aggregated APIs served by others.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<ApiServiceDescription>,
 }
 
@@ -102,40 +102,40 @@ pub struct ApiServiceDefinitions {
 #[serde(rename_all = "camelCase", default)]
 pub struct ApiServiceDescription {
     /// Plural name of the resource.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub name: String,
     /// API group.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub group: String,
     /// API version.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub version: String,
     /// Kind.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub kind: String,
     /// Name of the Deployment that serves it.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub deployment_name: Option<String>,
     /// Port of the container; 443 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container_port: Option<i32>,
     /// Display name.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// Description.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Objects that the operator creates for it.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ApiResourceReference>,
     /// How to display fields of its spec.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub spec_descriptors: Vec<SpecDescriptor>,
     /// How to display fields of its status.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub status_descriptors: Vec<StatusDescriptor>,
     /// Actions, described for user interfaces.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub action_descriptors: Vec<ActionDescriptor>,
 }
 
@@ -144,13 +144,13 @@ pub struct ApiServiceDescription {
 #[serde(rename_all = "camelCase", default)]
 pub struct ApiResourceReference {
     /// Name of its CRD, if it has one.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub name: String,
     /// Kind.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub kind: String,
     /// API version.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub version: String,
 }
 
@@ -159,16 +159,20 @@ pub struct ApiResourceReference {
 #[serde(rename_all = "camelCase", default)]
 pub struct SpecDescriptor {
     /// Path of the field.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub path: String,
     /// Display name.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// Description.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// How to display it, as URNs.
-    #[serde(rename = "x-descriptors", deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        rename = "x-descriptors",
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub x_descriptors: Vec<String>,
     /// A value to display.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,13 +190,13 @@ pub type ActionDescriptor = SpecDescriptor;
 #[serde(rename_all = "camelCase", default)]
 pub struct WebhookDescription {
     /// Name of the webhook.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub generate_name: String,
     /// ValidatingAdmissionWebhook, MutatingAdmissionWebhook or ConversionWebhook.
-    #[serde(rename = "type", deserialize_with = "nul")]
+    #[serde(rename = "type", deserialize_with = "null_as_default")]
     pub type_: String,
     /// Name of the Deployment that serves it.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub deployment_name: Option<String>,
     /// Port of the container; 443 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -202,33 +206,37 @@ pub struct WebhookDescription {
     #[schemars(schema_with = "int_or_string")]
     pub target_port: Option<IntOrString>,
     /// Rules that select requests.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleWithOperations>,
     /// Fail or Ignore.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<String>,
     /// Exact or Equivalent.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub match_policy: Option<String>,
     /// Selector of objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object_selector: Option<LabelSelector>,
     /// None, NoneOnDryRun, Some or Unknown.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub side_effects: Option<String>,
     /// Timeout in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
     /// Supported versions of AdmissionReview.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub admission_review_versions: Vec<String>,
     /// Never or IfNeeded.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub reinvocation_policy: Option<String>,
     /// Path of the URL.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub webhook_path: Option<String>,
     /// CRDs converted by the webhook.
-    #[serde(rename = "conversionCRDs", deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        rename = "conversionCRDs",
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub conversion_crds: Vec<String>,
 }

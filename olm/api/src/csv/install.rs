@@ -7,17 +7,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::lenient::{any_object, nul};
+use crate::lenient::{any_object, null_as_default};
 
 /// How an operator runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InstallStrategy {
     /// Always "deployment".
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub strategy: String,
     /// Deployments and permissions.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub spec: StrategyDetails,
 }
 
@@ -26,13 +26,13 @@ pub struct InstallStrategy {
 #[serde(rename_all = "camelCase", default)]
 pub struct StrategyDetails {
     /// Deployments of the operator.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub deployments: Vec<StrategyDeployment>,
     /// Permissions in the target namespaces.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<StrategyPermissions>,
     /// Permissions in all namespaces and on cluster-scoped resources.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub cluster_permissions: Vec<StrategyPermissions>,
 }
 
@@ -41,10 +41,10 @@ pub struct StrategyDetails {
 #[serde(rename_all = "camelCase", default)]
 pub struct StrategyDeployment {
     /// Name of the Deployment.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub name: String,
     /// Labels of the Deployment.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub label: BTreeMap<String, String>,
     /// A DeploymentSpec, passed on unchanged.
     #[serde(skip_serializing_if = "Value::is_null")]
@@ -57,9 +57,9 @@ pub struct StrategyDeployment {
 #[serde(rename_all = "camelCase", default)]
 pub struct StrategyPermissions {
     /// Name of the ServiceAccount.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub service_account_name: String,
     /// The rules.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub rules: Vec<PolicyRule>,
 }

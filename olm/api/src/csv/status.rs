@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{
     Unread,
     condition::ConditionStatus,
-    lenient::{any_object, nul, opt, string_enum},
+    lenient::{any_object, empty_as_none, null_as_default, string_enum},
 };
 
 string_enum! {
@@ -69,13 +69,13 @@ pub struct ClusterServiceVersionStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Pending, InstallReady, Installing, Succeeded, Failed, Replacing or Deleting.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub phase: CsvPhase,
     /// Machine-readable reason.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Human-readable message.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// When the status was last written.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ pub struct ClusterServiceVersionStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
     /// Conditions of the current state (not upstream) and the last phases, at most 20, the newest last.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<CsvCondition>,
     /// Requirements and their state.
     #[serde(skip_serializing_if = "Unread::is_default")]
@@ -97,7 +97,7 @@ pub struct ClusterServiceVersionStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certs_rotate_at: Option<Time>,
     /// Last applied state of the Deployments (not upstream).
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub applied_deployments: Vec<AppliedDeployment>,
     /// Upstream's state of the clean-up. Preserved and ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,10 +110,10 @@ pub struct ClusterServiceVersionStatus {
 #[serde(rename_all = "camelCase", default)]
 pub struct AppliedDeployment {
     /// UID.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub uid: String,
     /// Generation.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub generation: i64,
 }
 
@@ -122,7 +122,7 @@ pub struct AppliedDeployment {
 #[serde(rename_all = "camelCase", default)]
 pub struct CsvCondition {
     /// Ready, Reconciling or Stalled (not upstream). Such entries come before all phases and have none.
-    #[serde(rename = "type", deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "type", deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
     /// Status of the condition (not upstream).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,13 +131,13 @@ pub struct CsvCondition {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The phase.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "is_no_phase")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "is_no_phase")]
     pub phase: CsvPhase,
     /// Machine-readable reason.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Human-readable message.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// When it was last confirmed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,28 +156,28 @@ fn is_no_phase(phase: &CsvPhase) -> bool {
 #[serde(rename_all = "camelCase", default)]
 pub struct RequirementStatus {
     /// API group.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub group: String,
     /// API version.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub version: String,
     /// Kind.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub kind: String,
     /// Name.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub name: String,
     /// Whether the requirement is met.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub status: RequirementState,
     /// Human-readable message.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub message: String,
     /// UID of the object.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// Dependents of the requirement.
-    #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub dependents: Vec<DependentStatus>,
 }
 
@@ -186,21 +186,21 @@ pub struct RequirementStatus {
 #[serde(rename_all = "camelCase", default)]
 pub struct DependentStatus {
     /// API group.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub group: String,
     /// API version.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub version: String,
     /// Kind.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub kind: String,
     /// Satisfied or NotSatisfied.
-    #[serde(deserialize_with = "nul")]
+    #[serde(deserialize_with = "null_as_default")]
     pub status: RequirementState,
     /// Human-readable message.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// UID of the object.
-    #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     args::{Against, Global, PackageDiffArgs},
     exit::Failure,
-    offline::version_of,
+    offline::find_by_version,
     prose::printable,
 };
 
@@ -39,7 +39,7 @@ async fn plan(global: &Global, mut args: PackageDiffArgs) -> Result<Plan, Failur
     if let (StateSource::Offline(offline), Some(to)) = (&subject.source, &args.to) {
         // Any two versions can be compared; `olm why` checks for an upgrade path.
         let package = offline.package(&args.package)?;
-        return offline.compare(&subject.subscription, version_of(&package, to)?).await;
+        return offline.plan_to(&subject.subscription, find_by_version(&package, to)?).await;
     }
     if let Some(to) = &args.to {
         subject.subscription.spec.version = Some(to.clone());

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     args::{Global, PackageGraphArgs},
     exit::Failure,
-    offline::version_of,
+    offline::find_by_version,
 };
 
 pub async fn run(global: &Global, args: PackageGraphArgs) -> Result<(), Failure> {
@@ -23,9 +23,9 @@ pub async fn run(global: &Global, args: PackageGraphArgs) -> Result<(), Failure>
     let mut graph =
         graph.ok_or_else(|| Failure::from(&package.nearest_channel(channel.unwrap_or_default())))?;
 
-    let from = args.from.as_ref().map(|version| version_of(&package, version)).transpose()?;
+    let from = args.from.as_ref().map(|version| find_by_version(&package, version)).transpose()?;
     if let Some(to) = &args.to {
-        let to = version_of(&package, to)?;
+        let to = find_by_version(&package, to)?;
         subject.subscription.spec.version = to.version.as_ref().map(ToString::to_string);
     }
     let mut path = Vec::new();

@@ -8,8 +8,8 @@ use super::{
     meta::{self, list, text},
     quota,
     status::{ApiError, ApiResult},
-    storage,
     store::Key,
+    volumes,
 };
 
 const TOKEN_MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -24,7 +24,7 @@ pub(crate) fn create(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
         priority(call, object)?;
         service_account(call, object)?;
     }
-    storage::admit(call.resource, &call.server.store, object);
+    volumes::admit(call.resource, &call.server.store, object);
     Ok(())
 }
 

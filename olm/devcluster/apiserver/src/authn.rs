@@ -18,7 +18,7 @@ use super::{
     meta,
     status::{ApiError, ApiResult},
     store::{Key, Store},
-    tls::OpenFile,
+    tls::FileError,
 };
 
 /// Issuer and default audience of ServiceAccount tokens.
@@ -103,7 +103,7 @@ pub(crate) struct Tokens {
 
 impl Tokens {
     /// Reads them from the data directory, or creates them.
-    pub(crate) fn open(directory: Option<&Path>) -> Result<Self, OpenFile> {
+    pub(crate) fn open(directory: Option<&Path>) -> Result<Self, FileError> {
         let random = SystemRandom::new();
         let admin = super::tls::read_or_make(directory, "admin.token", || {
             let bytes: [u8; 24] = rand::random();
@@ -115,8 +115,8 @@ impl Tokens {
                 .map_err(|error| error.to_string())
         })?;
         let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &document, &random)
-            .map_err(|error| OpenFile::new(directory, "service-account.key", error))?;
-        let admin = String::from_utf8(admin).map_err(|e| OpenFile::new(directory, "admin.token", e))?;
+            .map_err(|error| FileError::new(directory, "service-account.key", error))?;
+        let admin = String::from_utf8(admin).map_err(|e| FileError::new(directory, "admin.token", e))?;
         Ok(Self { admin: admin.trim().to_owned(), key, random })
     }
 

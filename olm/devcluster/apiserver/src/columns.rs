@@ -12,10 +12,10 @@ use super::{
         pod_status, ready_replicas, role, secret_entries, service_ports, service_selector, short_modes,
         slice_addresses, slice_ports, subjects,
     },
-    jobs,
+    job_rules,
     meta::{self, age, list, text},
     selector::selector_text,
-    storage,
+    volumes,
 };
 
 /// A column after `NAME`.
@@ -269,7 +269,7 @@ static KINDS: &[(&str, &[&str], &[ColumnDef])] = &[
         ],
     ),
     (
-        jobs::GROUP,
+        job_rules::GROUP,
         &[],
         &[
             c("Status", Of(job_status)),
@@ -282,7 +282,7 @@ static KINDS: &[(&str, &[&str], &[ColumnDef])] = &[
         ],
     ),
     (
-        storage::GROUP,
+        volumes::GROUP,
         &[],
         &[
             c("Provisioner", Text("/provisioner")),
@@ -304,7 +304,7 @@ pub(crate) fn of(group: &str, kind: &str) -> &'static [ColumnDef] {
 
 /// Cell of the column `NAME`.
 pub(crate) fn name(group: &str, object: &Value) -> String {
-    if group == storage::GROUP { storage::class_name(object) } else { meta::name(object).to_owned() }
+    if group == volumes::GROUP { volumes::class_name(object) } else { meta::name(object).to_owned() }
 }
 
 #[cfg(test)]

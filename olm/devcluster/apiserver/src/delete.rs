@@ -173,7 +173,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>, bytes: &[u8]) -> ApiResul
     let mut metadata = serde_json::Map::new();
     metadata.insert("resourceVersion".to_owned(), rv.to_string().into());
     let deleted = convert::present_all(call.server, call.resource, deleted).await?;
-    let bytes = call.format.list(call.resource, &deleted, metadata, &call.server.texts);
+    let bytes = call.format.list(call.resource, &deleted, metadata, &call.server.serialized);
     Ok(super::status::bytes_response(200, "application/json", bytes))
 }
 

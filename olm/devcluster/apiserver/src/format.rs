@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::{
     resource::Resource,
+    serialized::SerializedObjects,
     status::{ApiError, ApiResult},
     table::{self, Rows},
-    texts::SerializedObjects,
 };
 
 /// Form of a response.
@@ -121,7 +121,7 @@ impl Format {
         resource: &Resource,
         items: &[Arc<Value>],
         metadata: Map<String, Value>,
-        texts: &SerializedObjects,
+        serialized: &SerializedObjects,
     ) -> Vec<u8> {
         let head = match self {
             Self::Whole => {
@@ -148,9 +148,9 @@ impl Format {
         bytes.extend_from_slice(b",\"items\":[");
         let items = match self {
             Self::Metadata | Self::MetadataList => {
-                texts.metadata.of(items, |object| to_json(&MetadataOf::new(object)))
+                serialized.metadata.of(items, |object| to_json(&MetadataOf::new(object)))
             }
-            _ => texts.whole.of(items, to_json),
+            _ => serialized.whole.of(items, to_json),
         };
         bytes.reserve(items.iter().map(|item| item.len() + 1).sum());
         for (index, item) in items.iter().enumerate() {

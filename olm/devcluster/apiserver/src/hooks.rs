@@ -16,8 +16,8 @@ use super::{
     service,
     state::Server,
     status::{ApiError, ApiResult},
-    storage,
     store::{Key, WriteError},
+    volumes,
     webhooks::active as webhooks,
 };
 
@@ -26,7 +26,7 @@ const EVENT_SECONDS: i64 = 3600;
 /// Serializes writes that allocate from a shared pool.
 pub(crate) async fn lock_allocation(call: &Call<'_>) -> Option<OwnedMutexGuard<()>> {
     let takes = call.resource.is("", "services") || quota::concerns(call);
-    if takes { Some(call.server.addresses.clone().lock_owned().await) } else { None }
+    if takes { Some(call.server.address_allocation.clone().lock_owned().await) } else { None }
 }
 
 /// New objects need an existing namespace that is not being deleted.
@@ -62,7 +62,7 @@ pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Va
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "services") => service::allocate(store, object, live),
         ("", "persistentvolumeclaims") => {
-            match live.and_then(|live| storage::refuse_growth(store, object, live)) {
+            match live.and_then(|live| volumes::refuse_growth(store, object, live)) {
                 Some(why) => {
                     Err(ApiError::forbidden(&resource.plural, &resource.group, meta::name(object), &why))
                 }

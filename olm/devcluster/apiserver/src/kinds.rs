@@ -2,12 +2,11 @@
 
 use super::{
     aggregation::{registered::GROUP as AGGREGATION, rules as aggregation},
-    budget,
     builtin::{Builtin, Review, Subresource},
-    defaults, jobs,
+    defaults, disruption_budgets, job_rules,
     names::NameRule,
     policies::rules as policies,
-    storage, strategy, validate,
+    strategy, validate, volumes,
     webhooks::{active::GROUP as ADMISSION, rules as webhooks},
 };
 
@@ -98,7 +97,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         status: true,
         default: defaults::persistent_volume_claim,
         prepare: strategy::persistent_volume_claim,
-        validate: storage::claim,
+        validate: volumes::claim,
         ..BASE
     },
     Builtin {
@@ -108,9 +107,9 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         short: &["pv"],
         namespaced: false,
         status: true,
-        default: storage::volume_defaults,
-        prepare: storage::prepare_volume,
-        validate: storage::volume,
+        default: volumes::volume_defaults,
+        prepare: volumes::prepare_volume,
+        validate: volumes::volume,
         ..BASE
     },
     Builtin {
@@ -292,15 +291,15 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         ..BASE
     },
     Builtin {
-        group: jobs::GROUP,
+        group: job_rules::GROUP,
         kind: "Job",
         plural: "jobs",
         singular: "job",
         categories: &["all"],
         status: true,
         generation: true,
-        default: jobs::set_defaults,
-        validate: jobs::rules,
+        default: job_rules::set_defaults,
+        validate: job_rules::rules,
         ..BASE
     },
     Builtin {
@@ -330,7 +329,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         short: &["pdb"],
         status: true,
         generation: true,
-        validate: budget::rules,
+        validate: disruption_budgets::rules,
         ..BASE
     },
     Builtin {
@@ -360,14 +359,14 @@ pub(crate) static BUILTINS: &[Builtin] = &[
     },
     Builtin { kind: "Role", plural: "roles", singular: "role", validate: validate::role, ..RBAC },
     Builtin {
-        group: storage::GROUP,
+        group: volumes::GROUP,
         kind: "StorageClass",
         plural: "storageclasses",
         singular: "storageclass",
         short: &["sc"],
         namespaced: false,
-        default: storage::class_defaults,
-        validate: storage::class,
+        default: volumes::class_defaults,
+        validate: volumes::class,
         ..BASE
     },
     Builtin {

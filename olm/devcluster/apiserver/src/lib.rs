@@ -1,16 +1,22 @@
 //! The API server: one code path over JSON objects and a table of kinds.
 //!
-//! * what requests share: [`state`]; a request with its context: [`call`]
-//! * storage: [`store`] (memory, watches), [`log`] (disk)
+//! * start: [`bootstrap`] (initial objects), [`tls`], [`https`] (the listener)
+//! * what requests share: [`state`]; a request with its context: [`call`]; responses to errors: [`status`]
+//! * objects: [`store`] (memory, watches), [`log`] (disk), [`meta`] (fields of every object), [`serialized`]
+//!   (a cache for lists)
 //! * served resources: [`kinds`] (the tables of [`builtin`] ones), [`registry`] (with custom ones),
 //!   [`resource`], [`discovery`]
-//! * a request: [`server`] (the router) → [`request`], [`body`] → [`authn`] → [`authz`] → [`rest`], [`list`],
-//!   [`watch`], [`delete`], [`eviction`], [`scale`], [`reviews`], [`nodes`], [`portforward`], [`faults`],
-//!   [`request_counts`], [`aggregation`]
-//! * writes of an object: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`names`], [`commit`],
-//!   [`hooks`], [`crds`], [`service`], [`storage`], [`jobs`], [`pod_security`], [`webhooks`]; reads:
-//!   [`convert`], [`format`](mod@format), [`table`], [`columns`], [`cells`]
+//! * a request: [`server`] (the router) → [`request`], [`body`] ([`protobuf`]) → [`authn`] → [`authz`] →
+//!   [`rest`], [`list`] ([`selector`]), [`watch`], [`delete`], [`reviews`], [`aggregation`], or the subresources
+//!   [`eviction`], [`scale`] ([`replicas`]) and [`nodes`]
+//! * connections to the node: [`nodes`] → [`exec`] and [`portforward`] (both over [`websocket`]), [`proxy`]
+//! * writes of an object: [`prepare`], [`defaults`], [`strategy`], [`commit`], [`hooks`]; validation:
+//!   [`validate`], [`names`]; admission: [`admission`], [`pod_security`], [`quota`], [`policies`], [`webhooks`];
+//!   of one kind: [`crds`], [`service`], [`volumes`], [`job_rules`], [`disruption_budgets`]
+//! * reads: [`convert`], [`format`](mod@format), [`table`], [`columns`], [`cells`]
 //! * calls of the server itself: [`outbound`], [`trust`]
+//! * tools of the dev cluster: [`faults`] (`/dev/faults`), [`request_counts`] (`/dev/rights`, whose format is in
+//!   [`rights`])
 
 #![deny(missing_docs)]
 
@@ -20,7 +26,6 @@ mod authn;
 mod authz;
 mod body;
 mod bootstrap;
-mod budget;
 mod builtin;
 mod call;
 mod cells;
@@ -31,12 +36,14 @@ mod crds;
 mod defaults;
 mod delete;
 mod discovery;
+mod disruption_budgets;
 mod eviction;
 mod exec;
 mod faults;
 mod format;
 mod hooks;
-mod jobs;
+mod https;
+mod job_rules;
 mod kinds;
 mod list;
 mod log;
@@ -60,21 +67,20 @@ mod rest;
 mod reviews;
 mod scale;
 mod selector;
-mod serve;
+mod serialized;
 mod server;
 mod service;
 mod state;
 mod status;
-mod storage;
 mod store;
 mod strategy;
 mod table;
 #[cfg(test)]
 mod tests;
-mod texts;
 mod tls;
 mod trust;
 mod validate;
+mod volumes;
 mod watch;
 mod webhooks;
 mod websocket;
@@ -98,15 +104,15 @@ use self::{
     authn::Tokens,
     policies::active::Policies,
     registry::Registry,
+    serialized::SerializedObjects,
     state::Server,
     store::Store,
-    texts::SerializedObjects,
     tls::Authority,
     webhooks::active::Webhooks,
 };
 pub use self::{
     authn::{Identity, TokenAuthenticator},
-    tls::OpenFile,
+    tls::FileError,
 };
 
 /// File of the objects in the data directory.
@@ -117,7 +123,7 @@ const OBJECTS: &str = "objects.redb";
 pub struct Config {
     /// Directory for objects, keys and tokens; `None` stores everything in memory only.
     pub data: Option<PathBuf>,
-    /// Port of the server; the `kubernetes` Service points to it.
+    /// Port of the server, to which the `kubernetes` Service points; 0 stands for 6443.
     pub port: u16,
     /// Further host names for the serving certificate.
     pub names: Vec<String>,
@@ -130,10 +136,13 @@ pub struct Config {
 pub enum OpenError {
     /// A key or certificate could not be read or created.
     #[error(transparent)]
-    File(#[from] OpenFile),
+    File(#[from] FileError),
     /// The objects could not be read: in use, damaged, no space.
     #[error("{0}")]
     Store(String),
+    /// The initial objects of a cluster could not be written.
+    #[error("failed to create the initial objects: {0}")]
+    Bootstrap(String),
 }
 
 /// A Kubernetes API server.
@@ -165,13 +174,13 @@ impl ApiServer {
             authenticator: RwLock::default(),
             backend: RwLock::default(),
             shutdown: CancellationToken::new(),
-            addresses: Arc::default(),
+            address_allocation: Arc::default(),
             definitions: Mutex::default(),
             purged: AtomicI64::new(0),
             webhooks: Webhooks::default(),
             policies: Policies::default(),
-            texts: SerializedObjects::default(),
-            rights: request_counts::RequestCounts::default(),
+            serialized: SerializedObjects::default(),
+            request_counts: request_counts::RequestCounts::default(),
             aggregation: Aggregation::new(FrontProxy::open(directory)?),
         });
         futures::executor::block_on(bootstrap::run(
@@ -179,12 +188,12 @@ impl ApiServer {
             if config.port == 0 { 6443 } else { config.port },
             &authority.ca_pem,
         ))
-        .map_err(|error| OpenError::Store(error.to_string()))?;
+        .map_err(|error| OpenError::Bootstrap(error.to_string()))?;
         Ok(Self { server, authority: Arc::new(authority) })
     }
 
-    /// The server as a router. The caller's identity comes from the request's extension [`Identity`], or from
-    /// its headers.
+    /// The server as a router. The caller is the extension [`Identity`] of the request, which only code in this
+    /// process can set; without it, the request is authenticated by its headers.
     pub fn router(&self) -> Router {
         let server = self.server.clone();
         Router::new().fallback(move |request: Request| {
@@ -217,7 +226,7 @@ impl ApiServer {
         router: Router,
         listener: std::net::TcpListener,
     ) -> std::io::Result<tokio::task::JoinHandle<()>> {
-        serve::start(router, self.authority.config.clone(), listener, self.server.shutdown.clone())
+        https::start(router, self.authority.config.clone(), listener, self.server.shutdown.clone())
     }
 
     /// Connects the node that runs the pods: enables logs, exec and proxy.

@@ -101,7 +101,7 @@ pub(crate) async fn list(call: &Call<'_>) -> ApiResult<Response> {
         }
     }
     let shown = convert::present_all(call.server, call.resource, items).await?;
-    let bytes = call.format.list(call.resource, &shown, metadata, &call.server.texts);
+    let bytes = call.format.list(call.resource, &shown, metadata, &call.server.serialized);
     Ok(bytes_response(200, "application/json", bytes))
 }
 

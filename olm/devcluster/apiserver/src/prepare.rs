@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     call::Call,
-    convert, hooks, jobs, meta,
+    convert, hooks, job_rules, meta,
     resource::Resource,
     status::{ApiError, ApiResult},
     validate,
@@ -276,8 +276,8 @@ pub(crate) fn finish_create(call: &Call<'_>, mut object: Value, again: bool) -> 
     if resource.generation {
         metadata.insert("generation".to_owned(), 1.into());
     }
-    if resource.is(jobs::GROUP, "jobs") {
-        jobs::select(&mut object);
+    if resource.is(job_rules::GROUP, "jobs") {
+        job_rules::select(&mut object);
     }
     check(call, &object, None)?;
     hooks::before_write(call, &mut object, None)?;

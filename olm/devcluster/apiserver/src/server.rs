@@ -79,7 +79,7 @@ impl Server {
             return faults::serve(self, &parts.method, body).await;
         }
         if info.path.starts_with(rights::PATH) {
-            return self.rights.serve(&parts.method, &info.path);
+            return self.request_counts.serve(&parts.method, &info.path);
         }
         if !info.is_resource {
             return discovery::serve(self, &info, &parts.method, &parts.headers);
@@ -142,7 +142,7 @@ impl Server {
     fn authorize(&self, caller: &Identity, info: &Info) -> ApiResult<()> {
         let wanted = Attributes::of(info);
         let allowed = authz::check(&self.store, caller, &wanted);
-        self.rights.note(caller, &wanted, allowed.is_ok());
+        self.request_counts.note(caller, &wanted, allowed.is_ok());
         allowed
     }
 

@@ -16,8 +16,8 @@ use super::{
     policies::active::Policies,
     registry::Registry,
     request_counts::RequestCounts,
+    serialized::SerializedObjects,
     store::Store,
-    texts::SerializedObjects,
     webhooks::active::Webhooks,
 };
 
@@ -30,16 +30,16 @@ pub(crate) struct Server {
     pub backend: RwLock<Option<Arc<dyn NodeBackend>>>,
     pub shutdown: CancellationToken,
     /// Held while a Service gets its addresses, so that each is allocated once.
-    pub addresses: Arc<tokio::sync::Mutex<()>>,
+    pub address_allocation: Arc<tokio::sync::Mutex<()>>,
     /// Held while the registry is updated to the stored CRDs.
     pub definitions: Mutex<()>,
     /// Time of the last purge of events, in seconds since 1970.
     pub purged: AtomicI64,
     pub webhooks: Webhooks,
     pub policies: Policies,
-    pub texts: SerializedObjects,
+    pub serialized: SerializedObjects,
     pub aggregation: Aggregation,
-    pub rights: RequestCounts,
+    pub request_counts: RequestCounts,
 }
 
 impl Server {

@@ -20,12 +20,12 @@ use super::OBJECTS;
 /// A file of the data directory that could not be read, created or parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to use {path}: {reason}")]
-pub struct OpenFile {
+pub struct FileError {
     path: String,
     reason: String,
 }
 
-impl OpenFile {
+impl FileError {
     pub(crate) fn new(directory: Option<&Path>, name: &str, reason: impl ToString) -> Self {
         let path = directory.map_or_else(|| name.to_owned(), |d| d.join(name).display().to_string());
         Self { path, reason: reason.to_string() }
@@ -37,8 +37,8 @@ pub(crate) fn read_or_make(
     directory: Option<&Path>,
     name: &str,
     make: impl FnOnce() -> Result<Vec<u8>, String>,
-) -> Result<Vec<u8>, OpenFile> {
-    let fail = |reason: String| OpenFile::new(directory, name, reason);
+) -> Result<Vec<u8>, FileError> {
+    let fail = |reason: String| FileError::new(directory, name, reason);
     let Some(directory) = directory else { return make().map_err(fail) };
     let path = directory.join(name);
     match private::read(&path) {
@@ -52,8 +52,8 @@ pub(crate) fn read_or_make(
 }
 
 /// Creates the data directory, readable only by its owner; the mode of an existing one is corrected.
-pub(crate) fn make_directory(directory: &Path) -> Result<(), OpenFile> {
-    private::claim_directory(directory, OBJECTS).map_err(|error| OpenFile::new(Some(directory), "", error))
+pub(crate) fn make_directory(directory: &Path) -> Result<(), FileError> {
+    private::claim_directory(directory, OBJECTS).map_err(|error| FileError::new(Some(directory), "", error))
 }
 
 /// The certificate authority and its serving certificate.
@@ -68,9 +68,9 @@ impl Authority {
         directory: Option<&Path>,
         names: &[String],
         addresses: &[IpAddr],
-    ) -> Result<Self, OpenFile> {
+    ) -> Result<Self, FileError> {
         let (ca_pem, issuer) = authority(directory, "ca.key", "ca.crt", "olm dev cluster")?;
-        let fail = |error: &dyn ToString| OpenFile::new(directory, "ca.crt", error.to_string());
+        let fail = |error: &dyn ToString| FileError::new(directory, "ca.crt", error.to_string());
         let ca_der = CertificateDer::from_pem_slice(ca_pem.as_bytes()).map_err(|e| fail(&e))?;
         let serving_key = KeyPair::generate().map_err(|e| fail(&e))?;
         let serving = serving_params(names, addresses)
@@ -96,21 +96,21 @@ pub(crate) fn authority(
     key_file: &str,
     certificate_file: &str,
     name: &str,
-) -> Result<(String, Issuer<'static, KeyPair>), OpenFile> {
+) -> Result<(String, Issuer<'static, KeyPair>), FileError> {
     let text = |file: &str, bytes: Vec<u8>| {
-        String::from_utf8(bytes).map_err(|error| OpenFile::new(directory, file, error))
+        String::from_utf8(bytes).map_err(|error| FileError::new(directory, file, error))
     };
     let make_key =
         || KeyPair::generate().map(|key| key.serialize_pem().into_bytes()).map_err(|e| e.to_string());
     let key_pem = text(key_file, read_or_make(directory, key_file, make_key)?)?;
-    let key = KeyPair::from_pem(&key_pem).map_err(|e| OpenFile::new(directory, key_file, e))?;
+    let key = KeyPair::from_pem(&key_pem).map_err(|e| FileError::new(directory, key_file, e))?;
     let make_certificate = || {
         let certificate = authority_params(name).self_signed(&key).map_err(|e| e.to_string())?;
         Ok(certificate.pem().into_bytes())
     };
     let pem = text(certificate_file, read_or_make(directory, certificate_file, make_certificate)?)?;
     let issuer = Issuer::from_ca_cert_pem(&pem, key)
-        .map_err(|error| OpenFile::new(directory, certificate_file, error))?;
+        .map_err(|error| FileError::new(directory, certificate_file, error))?;
     Ok((pem, issuer))
 }
 

@@ -1,8 +1,8 @@
 //! One watch per kind, shared by all controllers.
 //!
 //! A [`Cache`] holds the objects of one kind as of the last watch event, and calls its listeners for every
-//! change, with the object before and after. Results of our own writes are inserted at once
-//! ([`Cache::assume`]), so that a controller never acts on a state without its own last write.
+//! change, with the object before and after. The result of a write can be inserted at once
+//! ([`Cache::assume`]), so that the controller that wrote it does not decide on the state before it.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -66,20 +66,25 @@ impl<K> Cacheable for K where
 {
 }
 
-/// How long an assumed object stays without confirmation by the watch.
+/// How long a created object is visible without confirmation by the watch.
 const ASSUMED_FOR: Duration = Duration::from_secs(30);
-/// Limit of remembered deletions, which prevent that a deleted object is assumed.
+/// Limit of [`State::deleted_uids`].
 const REMEMBERED: usize = 1024;
 
+/// The objects of one kind.
 pub(crate) struct Cache<K> {
     state: RwLock<State<K>>,
+    /// Whether the first list was read.
     ready: watch::Sender<bool>,
 }
 
 struct State<K> {
     objects: HashMap<Key, Arc<K>>,
+    /// Objects known from a write alone, and since when.
     assumed: HashMap<Key, Instant>,
-    deleted: HashSet<String>,
+    /// Objects that the watch deleted: a write that finished late must not insert them again.
+    deleted_uids: HashSet<String>,
+    /// The same, oldest first.
     deletion_order: VecDeque<String>,
 }
 
@@ -88,7 +93,7 @@ impl<K: Cacheable> Cache<K> {
         let state = State {
             objects: HashMap::new(),
             assumed: HashMap::new(),
-            deleted: HashSet::new(),
+            deleted_uids: HashSet::new(),
             deletion_order: VecDeque::new(),
         };
         Arc::new(Self { state: RwLock::new(state), ready: watch::Sender::new(false) })
@@ -134,11 +139,12 @@ impl<K: Cacheable> Cache<K> {
         let _ = self.ready.subscribe().wait_for(|ready| *ready).await;
     }
 
-    /// Inserts the result of a write, unless the watch has a newer version.
+    /// Inserts the result of a write, unless the watch reported a newer version, a later object of the same name,
+    /// or the deletion. Listeners are not called.
     pub(crate) fn assume(&self, object: K) {
         let key = Key::of(&object);
         let mut state = self.write();
-        if object.uid().is_some_and(|uid| state.deleted.contains(&uid)) {
+        if object.uid().is_some_and(|uid| state.deleted_uids.contains(&uid)) {
             return;
         }
         if let Some(known) = state.objects.get(&key)
@@ -204,7 +210,7 @@ fn notify<K>(listeners: &[Listener<K>], changes: &[Change<K>]) {
     }
 }
 
-/// A malformed object must not end the watch.
+/// The object; a malformed one is logged and left out, as it must not end the watch.
 fn readable<K: Resource<DynamicType = ()>>(guard: DeserializeGuard<K>) -> Option<K> {
     match guard.0 {
         Ok(object) => Some(object),
@@ -235,26 +241,26 @@ impl<K: Resource> State<K> {
 
     fn remove(&mut self, key: &Key, uid: Option<String>) -> Change<K> {
         if let Some(uid) = uid
-            && self.deleted.insert(uid.clone())
+            && self.deleted_uids.insert(uid.clone())
         {
             self.deletion_order.push_back(uid);
             if self.deletion_order.len() > REMEMBERED
                 && let Some(oldest) = self.deletion_order.pop_front()
             {
-                self.deleted.remove(&oldest);
+                self.deleted_uids.remove(&oldest);
             }
         }
         self.assumed.remove(key);
         (self.objects.remove(key), None)
     }
 
-    /// Replaces all objects by a fresh list. Recently assumed objects may be newer than the list.
+    /// Replaces all objects by a fresh list. Recently assumed objects may be newer than the list and stay.
     fn replace(&mut self, listed: HashMap<Key, Arc<K>>) -> Vec<Change<K>> {
         let mut changes = Vec::new();
         let keys: Vec<Key> = self.objects.keys().cloned().collect();
         for key in keys {
-            let is_newer = self.assumed.contains_key(&key) && self.is_current(&key);
-            if !is_newer && !listed.contains_key(&key) {
+            let may_be_newer = self.assumed.contains_key(&key) && self.is_current(&key);
+            if !may_be_newer && !listed.contains_key(&key) {
                 let uid = self.objects.get(&key).and_then(|object| object.meta().uid.clone());
                 changes.push(self.remove(&key, uid));
             }

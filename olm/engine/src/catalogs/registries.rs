@@ -1,8 +1,8 @@
 //! How the site reaches registries: mirrors, certificate authorities, registries without TLS, and the servers
 //! that catalogs may name.
 //!
-//! In a cluster both files come from ConfigMap `olm-registries`, so they are read for every fetch: a change
-//! of the ConfigMap needs no restart.
+//! In a cluster the file and the folder come from ConfigMap `olm-registries`. They are read for every fetch, so
+//! a change of the ConfigMap needs no restart.
 
 use std::{
     fs, io,
@@ -16,7 +16,7 @@ use serde::Deserialize;
 /// Where the settings are; a missing file counts as empty.
 #[derive(Debug, Clone, Default)]
 pub struct Registries {
-    /// A YAML file with `mirrors`, `plainHttp`, `skipTlsVerify`, `tokenHosts` and `egress`.
+    /// A YAML file with the settings `mirrors`, `plainHttp`, `skipTlsVerify`, `tokenHosts` and `egress`.
     pub file: Option<PathBuf>,
     /// A folder whose files `*.crt` and `*.pem` are certificate authorities to trust in addition to the
     /// system's.
@@ -50,7 +50,7 @@ impl Registries {
     /// The current settings, without credentials.
     ///
     /// # Errors
-    /// The file and what is wrong with it.
+    /// The path of the file or folder, and why it cannot be used.
     pub fn options(&self) -> Result<Options, String> {
         let file = match &self.file {
             Some(path) => read_file(path)?,
@@ -61,8 +61,10 @@ impl Registries {
             None => Vec::new(),
         };
         let mirrors = file.mirrors.into_iter();
-        let policy = Policy::new(&file.egress.allow, api_server())
-            .map_err(|error| format!("failed to apply the registry settings: {error}"))?;
+        let policy = Policy::new(&file.egress.allow, api_server()).map_err(|error| {
+            let place = self.file.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
+            format!("failed to apply the registry settings{place}: {error}")
+        })?;
         Ok(Options {
             egress: Egress::Guarded(Arc::new(policy)),
             token_hosts: file.token_hosts,
@@ -75,7 +77,7 @@ impl Registries {
     }
 }
 
-/// Names of the API server in a pod.
+/// Address and name of the API server, as pods reach it; empty outside of a pod.
 fn api_server() -> Vec<String> {
     let address = std::env::var("KUBERNETES_SERVICE_HOST").ok().filter(|host| !host.is_empty());
     address.into_iter().flat_map(|address| [address, "kubernetes.default.svc".to_owned()]).collect()
@@ -104,8 +106,10 @@ fn read_authorities(folder: &Path) -> Result<Vec<Vec<u8>>, String> {
         Err(error) => return Err(failed(folder, error)),
     };
     let is_certificate = |path: &PathBuf| path.extension().is_some_and(|end| end == "crt" || end == "pem");
-    let mut paths: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(is_certificate).collect();
+    let paths: Result<Vec<PathBuf>, io::Error> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut paths = paths.map_err(|error| failed(folder, error))?;
+    paths.retain(is_certificate);
     paths.sort();
     paths.iter().map(|path| fs::read(path).map_err(|error| failed(path, error))).collect()
 }

@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use super::{
     Progress, UninstallOptions, UninstallReport, UninstallTarget, described, leases,
-    stages::{Held, HeldCondition, in_words, stages},
+    stages::{HeldCondition, PendingDeletion, in_words, stages},
 };
 use crate::error::Error;
 
@@ -116,17 +116,17 @@ pub(super) async fn advance(
             return Ok(along);
         }
         // A Subscription with its own cleanup reports its own delays.
-        let is_late = |held: &Held, since: &Option<Timestamp>| {
+        let is_late = |held: &PendingDeletion, since: &Option<Timestamp>| {
             !held.completes_on_its_own() && since.is_some_and(overdue)
         };
         if let Some((_, since)) = held.iter().find(|(held, since)| is_late(held, since)) {
             let since = since.unwrap_or_default();
-            let late: Vec<Held> =
+            let late: Vec<PendingDeletion> =
                 held.iter().filter(|(h, s)| is_late(h, s)).map(|(h, _)| h.clone()).collect();
             return Err(stuck(&late, &format!("since {since}")));
         }
         if !held.is_empty() {
-            let held: Vec<Held> = held.into_iter().map(|(held, _)| held).collect();
+            let held: Vec<PendingDeletion> = held.into_iter().map(|(held, _)| held).collect();
             return Ok(Progress::Waiting(in_words(&held)));
         }
     }
@@ -138,16 +138,16 @@ fn overdue(since: Timestamp) -> bool {
     std::time::Duration::try_from(Timestamp::now().duration_since(since)).is_ok_and(|past| past > GONE)
 }
 
-fn stuck(held: &[Held], how_long: &str) -> Error {
+fn stuck(held: &[PendingDeletion], how_long: &str) -> Error {
     Error::Refused {
         code: "StuckFinalizer".into(),
         text: format!("not deleted {how_long}: {}", in_words(held)),
-        fix: held.first().map(Held::fix),
+        fix: held.first().map(PendingDeletion::fix),
     }
 }
 
 /// A dependency whose own deletion is held also blocks this one.
-fn held_along(held: &Held, subscription: &Subscription) -> Option<Progress> {
+fn held_along(held: &PendingDeletion, subscription: &Subscription) -> Option<Progress> {
     let condition = held.condition.as_ref().filter(|_| held.completes_on_its_own())?;
     let (dependency, namespace) = (&held.object, subscription.namespace().unwrap_or_default());
     let message = format!(
@@ -194,7 +194,7 @@ impl Remover<'_> {
             if held.is_empty() {
                 return Ok(stage.into_iter().filter(|reference| seen.contains_key(reference)).collect());
             }
-            let held: Vec<Held> = held.into_iter().map(|(held, _)| held).collect();
+            let held: Vec<PendingDeletion> = held.into_iter().map(|(held, _)| held).collect();
             if tokio::time::Instant::now() > deadline {
                 return Err(stuck(&held, &format!("after {GONE:?}")));
             }
@@ -210,7 +210,7 @@ impl Remover<'_> {
         &self,
         objects: Vec<ObjectRef>,
         seen: &mut BTreeMap<ObjectRef, String>,
-    ) -> Result<Vec<(Held, Option<Timestamp>)>, Error> {
+    ) -> Result<Vec<(PendingDeletion, Option<Timestamp>)>, Error> {
         let known = &*seen;
         let pushed: Vec<_> = stream::iter(objects)
             .map(|object| async move {
@@ -245,7 +245,7 @@ impl Remover<'_> {
                 fix: Some("stop the client that creates it, then uninstall again".into()),
             });
         }
-        let held = |object: &ObjectRef, found: &DynamicObject| Held {
+        let held = |object: &ObjectRef, found: &DynamicObject| PendingDeletion {
             object: object.clone(),
             resource: match resource.group.as_str() {
                 "" => resource.plural.clone(),
@@ -376,5 +376,5 @@ fn held_condition(object: &ObjectRef, found: &DynamicObject) -> Option<HeldCondi
 /// An object that existed.
 struct Pushed {
     uid: String,
-    held: Option<(Held, Option<Timestamp>)>,
+    held: Option<(PendingDeletion, Option<Timestamp>)>,
 }

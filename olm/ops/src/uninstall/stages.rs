@@ -6,8 +6,9 @@ use olm_plan::{ObjectRef, Op, Plan};
 /// The objects that are deleted by name, in the order of the plan: those of a stage together, each stage
 /// after the one before is gone.
 ///
-/// Instances of all kinds are one stage, and so are CRDs. Subscriptions and versions are deleted one by one:
-/// a replaced version would be reactivated as soon as the version that replaces it is gone.
+/// Consecutive CRDs are one stage, and so are consecutive objects of other kinds, such as instances.
+/// Subscriptions, versions and OperatorGroups are deleted one by one: a replaced version would be reactivated
+/// as soon as the version that replaces it is gone.
 pub(super) fn stages(plan: &Plan) -> Vec<Vec<ObjectRef>> {
     let direct = plan.objects.iter().filter(|o| o.op == Op::Delete && o.goes_with.is_none());
     let mut out: Vec<Vec<ObjectRef>> = Vec::new();
@@ -25,9 +26,10 @@ pub(super) fn stages(plan: &Plan) -> Vec<Vec<ObjectRef>> {
     out
 }
 
+/// Objects of one class may be deleted together, except those of [`Class::Operator`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
-    Instance,
+    Other,
     Operator,
     Definition,
 }
@@ -38,13 +40,13 @@ fn class(reference: &ObjectRef) -> Class {
             Class::Operator
         }
         ("apiextensions.k8s.io", "CustomResourceDefinition") => Class::Definition,
-        _ => Class::Instance,
+        _ => Class::Other,
     }
 }
 
 /// An object that was deleted and still exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct PendingDeletion {
     pub(super) object: ObjectRef,
     /// The resource, as kubectl accepts it.
     pub(super) resource: String,
@@ -60,7 +62,7 @@ pub(super) struct HeldCondition {
     pub(super) message: String,
 }
 
-impl Held {
+impl PendingDeletion {
     /// Whether it is a Subscription whose deletion the manager completes.
     pub(super) fn completes_on_its_own(&self) -> bool {
         self.object.kind == "Subscription"
@@ -80,12 +82,12 @@ impl Held {
     pub(super) fn fix(&self) -> String {
         let place = self.object.namespace.as_ref().map_or(String::new(), |ns| format!(" -n {ns}"));
         let (resource, name) = (&self.resource, &self.object.name);
-        match self.finalizers.iter().find(|f| f.starts_with("operators.coreos.com/")) {
-            Some(_) => format!(
+        match self.finalizers.iter().any(|f| f.starts_with("operators.coreos.com/")) {
+            true => format!(
                 "the manager removes this finalizer after the cleanup: see `olm doctor` and `kubectl \
                     describe {resource} {name}{place}`"
             ),
-            None => format!(
+            false => format!(
                 "check its operator: `kubectl describe {resource} {name}{place}` and the operator's logs; as \
                     a last resort, without the operator's cleanup: `kubectl patch {resource} {name}{place} \
                     --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'`"
@@ -95,10 +97,10 @@ impl Held {
 }
 
 /// Several of them in one line.
-pub(super) fn in_words(held: &[Held]) -> String {
+pub(super) fn in_words(held: &[PendingDeletion]) -> String {
     /// Maximum number of objects that are named; the rest is counted.
     const NAMED: usize = 5;
-    let mut texts: Vec<String> = held.iter().take(NAMED).map(Held::text).collect();
+    let mut texts: Vec<String> = held.iter().take(NAMED).map(PendingDeletion::text).collect();
     if held.len() > NAMED {
         texts.push(format!("{} more", held.len() - NAMED));
     }
@@ -109,8 +111,8 @@ pub(super) fn in_words(held: &[Held]) -> String {
 mod tests {
     use super::*;
 
-    fn held(kind: &str, finalizers: &[&str]) -> Held {
-        Held {
+    fn held(kind: &str, finalizers: &[&str]) -> PendingDeletion {
+        PendingDeletion {
             object: ObjectRef::new("example.com/v1", kind, Some("ns"), "a"),
             resource: "things.example.com".into(),
             finalizers: finalizers.iter().map(|f| (*f).to_owned()).collect(),
@@ -127,7 +129,7 @@ mod tests {
         // no message suggests removing a finalizer that the manager is still to process
         let ours = held("ClusterServiceVersion", &["operators.coreos.com/csv-cleanup"]);
         assert!(!ours.fix().contains("patch"), "{}", ours.fix());
-        let many: Vec<Held> = (0..7).map(|_| held("Thing", &[])).collect();
+        let many: Vec<PendingDeletion> = (0..7).map(|_| held("Thing", &[])).collect();
         assert!(in_words(&many).ends_with("; 2 more"));
     }
 }

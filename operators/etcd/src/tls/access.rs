@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 
 use super::material::Data;
-use super::{Fault, Files, Part};
+use super::{CertificateRole, Fault, Files};
 
 /// Client certificate, trusted authorities, expected server name, and user; all optional.
 #[derive(Clone, Default)]
@@ -75,7 +75,7 @@ impl Access {
         now: Timestamp,
     ) -> Result<Self, Vec<Fault>> {
         let data = secret.map(data);
-        let files = Files::read(name, Part::Client, data.as_ref(), now)?;
+        let files = Files::read(name, CertificateRole::Operator, data.as_ref(), now)?;
         Ok(Self::tls(&files, server.to_owned()))
     }
 

@@ -5,7 +5,7 @@ use rustls::CertificateError;
 use rustls::pki_types::CertificateDer;
 
 use super::material::Data;
-use super::{Access, Fault, Files, Goal, Names, Part};
+use super::{Access, CertificateRole, Fault, Files, Names, TlsGoal};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
@@ -21,16 +21,16 @@ pub(crate) struct Checked {
 const SOON: i64 = 14 * 86_400;
 
 pub(crate) fn check<'a>(
-    goal: &Goal,
+    goal: &TlsGoal,
     names: &Names,
     secret: impl Fn(&str) -> Option<&'a Data>,
     now: Timestamp,
 ) -> Result<Checked, Vec<Fault>> {
     let mut faults = Vec::new();
     let mut notes = Vec::new();
-    let mut read = |part: Part| {
-        let name = goal.secret(part)?;
-        match Files::read(name, part, secret(name), now) {
+    let mut read = |role: CertificateRole| {
+        let name = goal.secret(role)?;
+        match Files::read(name, role, secret(name), now) {
             Ok(files) => Some((name, files)),
             Err(found) => {
                 faults.extend(found);
@@ -38,7 +38,8 @@ pub(crate) fn check<'a>(
             }
         }
     };
-    let (peer, server, client) = (read(Part::Peer), read(Part::Server), read(Part::Client));
+    let (peer, server, client) =
+        (read(CertificateRole::Peer), read(CertificateRole::Server), read(CertificateRole::Operator));
 
     if let Some((secret, files)) = &peer {
         faults.extend(between_members(secret, files, names, now));
@@ -65,13 +66,17 @@ pub(crate) fn check<'a>(
         return Err(faults);
     }
     let mut expires = None;
-    for (part, found) in [(Part::Peer, &peer), (Part::Server, &server), (Part::Client, &client)] {
+    for (role, found) in [
+        (CertificateRole::Peer, &peer),
+        (CertificateRole::Server, &server),
+        (CertificateRole::Operator, &client),
+    ] {
         let Some((secret, files)) = found else { continue };
         let end = files.pair.not_after;
         expires = Some(expires.map_or(end, |earlier: i64| earlier.min(end)));
         if goal.auto.is_none() && end - now.as_second() < SOON {
             let at = super::material::date(end);
-            notes.push(format!("Secret {secret}, key {}: expires at {at}", part.keys()[0]));
+            notes.push(format!("Secret {secret}, key {}: expires at {at}", role.keys()[0]));
         }
     }
     Ok(Checked { access, expires, notes })
@@ -80,7 +85,7 @@ pub(crate) fn check<'a>(
 fn between_members(secret: &str, files: &Files, names: &Names, now: Timestamp) -> Vec<Fault> {
     let fault = |index: usize, reason, text| Fault {
         secret: secret.to_owned(),
-        key: Some(Part::Peer.keys()[index]),
+        key: Some(CertificateRole::Peer.keys()[index]),
         reason,
         text,
     };
@@ -110,7 +115,8 @@ fn towards_clients(
     names: &Names,
     now: Timestamp,
 ) -> Result<String, Fault> {
-    let ([server_crt, _, server_ca], [client_crt, _, client_ca]) = (Part::Server.keys(), Part::Client.keys());
+    let ([server_crt, _, server_ca], [client_crt, _, client_ca]) =
+        (CertificateRole::Server.keys(), CertificateRole::Operator.keys());
     let fault =
         |secret: &str, key, reason, text| Fault { secret: secret.into(), key: Some(key), reason, text };
     let wanted = names.server();
@@ -142,7 +148,7 @@ fn towards_clients(
             }
             // The operator's own Secret has the authorities that it trusts.
             _ if index == 2 => fault(client_secret, client_ca, reason, text),
-            _ => fault(server_secret, Part::Server.keys()[index], reason, text),
+            _ => fault(server_secret, CertificateRole::Server.keys()[index], reason, text),
         });
     };
     if let Err(error) = client.pair.is_let_in(&server.authorities, now) {
@@ -155,7 +161,7 @@ fn towards_clients(
                 fault(server_secret, server_ca, reason, text)
             }
             _ if index == 2 => fault(server_secret, server_ca, reason, text),
-            _ => fault(client_secret, Part::Client.keys()[index], reason, text),
+            _ => fault(client_secret, CertificateRole::Operator.keys()[index], reason, text),
         });
     }
     // etcd's gateway presents the server certificate to etcd itself.

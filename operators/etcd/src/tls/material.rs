@@ -17,7 +17,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use x509_parser::parse_x509_certificate;
 
-use super::{Fault, Part};
+use super::{CertificateRole, Fault};
 
 pub(crate) type Data = BTreeMap<String, Vec<u8>>;
 
@@ -120,10 +120,10 @@ impl Pair {
 }
 
 impl Files {
-    /// Parses the Secret of a part. All faults are reported, not only the first.
+    /// Parses the Secret of a role. All faults are reported, not only the first.
     pub(crate) fn read(
         secret: &str,
-        part: Part,
+        role: CertificateRole,
         data: Option<&Data>,
         now: Timestamp,
     ) -> Result<Self, Vec<Fault>> {
@@ -133,7 +133,7 @@ impl Files {
             reason,
             text,
         };
-        let keys = part.keys();
+        let keys = role.keys();
         let Some(data) = data else {
             let text = format!("does not exist; create it with the keys {}", keys.join(", "));
             return Err(vec![fault(None, "SecretMissing", text)]);

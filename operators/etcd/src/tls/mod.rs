@@ -22,40 +22,40 @@ pub use access::Access;
 pub(crate) use check::check;
 pub(crate) use material::{Files, Pair};
 pub(crate) use report::{insecure, report};
-pub(crate) use secret_cache::list;
+pub(crate) use secret_cache::describe_faults;
 pub use secret_cache::{Insecure, SecretCache, Secured};
 
 use crate::crd::TlsPolicy;
 
 /// One of the three Secrets of a cluster with TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
+pub(crate) enum CertificateRole {
     /// Between members.
     Peer,
     /// Presented by members to clients.
     Server,
     /// Presented by the operator to members.
-    Client,
+    Operator,
 }
 
-impl Part {
-    pub(crate) const ALL: [Self; 3] = [Self::Peer, Self::Server, Self::Client];
+impl CertificateRole {
+    pub(crate) const ALL: [Self; 3] = [Self::Peer, Self::Server, Self::Operator];
 
-    /// Keys of the certificate, its key and the authorities.
+    /// The keys of its Secret: certificate, private key, trusted authorities.
     pub(crate) const fn keys(self) -> [&'static str; 3] {
         match self {
             Self::Peer => ["peer.crt", "peer.key", "peer-ca.crt"],
             Self::Server => ["server.crt", "server.key", "server-ca.crt"],
-            Self::Client => ["etcd-client.crt", "etcd-client.key", "etcd-client-ca.crt"],
+            Self::Operator => ["etcd-client.crt", "etcd-client.key", "etcd-client-ca.crt"],
         }
     }
 
     /// Name of its Secret when issued by the operator.
-    pub(crate) fn secret(self, cluster: &str) -> String {
+    pub(crate) fn issued_secret_name(self, cluster: &str) -> String {
         let suffix = match self {
             Self::Peer => "peer-tls",
             Self::Server => "server-tls",
-            Self::Client => "client-tls",
+            Self::Operator => "client-tls",
         };
         format!("{cluster}-{suffix}")
     }
@@ -63,11 +63,11 @@ impl Part {
 
 /// Desired TLS of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Goal {
+pub struct TlsGoal {
     /// Secret of the certificates between members; none for plain connections.
     pub(crate) peer: Option<String>,
     /// Secrets of the members towards clients, and of the operator; none for plain connections.
-    pub(crate) client: Option<ClientGoal>,
+    pub(crate) client_facing: Option<ClientGoal>,
     /// The operator issues the content of the Secrets.
     pub(crate) auto: Option<auto::Settings>,
 }
@@ -78,7 +78,7 @@ pub(crate) struct ClientGoal {
     pub(crate) operator: String,
 }
 
-impl Goal {
+impl TlsGoal {
     /// `http` or `https`, between members.
     #[must_use]
     pub const fn peer_scheme(&self) -> &'static str {
@@ -88,44 +88,44 @@ impl Goal {
     /// `http` or `https`, towards clients.
     #[must_use]
     pub const fn client_scheme(&self) -> &'static str {
-        if self.client.is_some() { "https" } else { "http" }
+        if self.client_facing.is_some() { "https" } else { "http" }
     }
 
     #[must_use]
     pub const fn any(&self) -> bool {
-        self.peer.is_some() || self.client.is_some()
+        self.peer.is_some() || self.client_facing.is_some()
     }
 
-    pub(crate) fn secret(&self, part: Part) -> Option<&str> {
-        match part {
-            Part::Peer => self.peer.as_deref(),
-            Part::Server => self.client.as_ref().map(|c| c.server.as_str()),
-            Part::Client => self.client.as_ref().map(|c| c.operator.as_str()),
+    pub(crate) fn secret(&self, role: CertificateRole) -> Option<&str> {
+        match role {
+            CertificateRole::Peer => self.peer.as_deref(),
+            CertificateRole::Server => self.client_facing.as_ref().map(|c| c.server.as_str()),
+            CertificateRole::Operator => self.client_facing.as_ref().map(|c| c.operator.as_str()),
         }
     }
 }
 
 /// Parses the policy and reports all its errors.
-pub(crate) fn goal(cluster: &str, policy: Option<&TlsPolicy>, errors: &mut Vec<String>) -> Goal {
-    let Some(policy) = policy else { return Goal::default() };
+pub(crate) fn goal(cluster: &str, policy: Option<&TlsPolicy>, errors: &mut Vec<String>) -> TlsGoal {
+    let Some(policy) = policy else { return TlsGoal::default() };
     let set = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
     match (&policy.static_, &policy.auto) {
-        (None, None) => Goal::default(),
+        (None, None) => TlsGoal::default(),
         (Some(_), Some(_)) => {
             errors.push("spec.TLS: `static` and `auto` are mutually exclusive".into());
-            Goal::default()
+            TlsGoal::default()
         }
-        (None, Some(auto)) => Goal {
-            peer: Some(Part::Peer.secret(cluster)),
-            client: Some(ClientGoal {
-                server: Part::Server.secret(cluster),
-                operator: Part::Client.secret(cluster),
+        (None, Some(auto)) => TlsGoal {
+            peer: Some(CertificateRole::Peer.issued_secret_name(cluster)),
+            client_facing: Some(ClientGoal {
+                server: CertificateRole::Server.issued_secret_name(cluster),
+                operator: CertificateRole::Operator.issued_secret_name(cluster),
             }),
             auto: Some(auto::settings(auto, errors)),
         },
         (Some(given), None) => {
             let member = given.member.clone().unwrap_or_default();
-            let client = match (set(&member.server_secret), set(&given.operator_secret)) {
+            let client_facing = match (set(&member.server_secret), set(&given.operator_secret)) {
                 (Some(server), Some(operator)) => Some(ClientGoal { server, operator }),
                 (None, None) => None,
                 (Some(_), None) => {
@@ -145,7 +145,7 @@ pub(crate) fn goal(cluster: &str, policy: Option<&TlsPolicy>, errors: &mut Vec<S
                     None
                 }
             };
-            Goal { peer: set(&member.peer_secret), client, auto: None }
+            TlsGoal { peer: set(&member.peer_secret), client_facing, auto: None }
         }
     }
 }
@@ -167,37 +167,42 @@ impl Names {
         }
     }
 
-    /// Wildcard names of the members.
-    pub(crate) fn members(&self) -> Vec<String> {
-        let short = format!("*.{}.{}.svc", self.cluster, self.namespace);
-        let domain = if self.domain.is_empty() { ".cluster.local" } else { &self.domain };
-        vec![short.clone(), format!("{short}{domain}")]
+    /// The DNS domain of the Kubernetes cluster with its leading dot; `.cluster.local` where the spec has none.
+    fn full_domain(&self) -> &str {
+        if self.domain.is_empty() { ".cluster.local" } else { &self.domain }
     }
 
-    /// A representative name of a member, as other members use it.
+    /// Wildcard names of the members, without and with the domain.
+    pub(crate) fn members(&self) -> Vec<String> {
+        let short = format!("*.{}.{}.svc", self.cluster, self.namespace);
+        vec![short.clone(), format!("{short}{}", self.full_domain())]
+    }
+
+    /// The name of a member called `member`, as other members connect to it.
     fn peer(&self) -> String {
         format!("member.{}.{}.svc{}", self.cluster, self.namespace, self.domain)
     }
 
+    /// Names of the client Service, without and with the domain.
     pub(crate) fn service(&self) -> Vec<String> {
         let short = format!("{}-client.{}.svc", self.cluster, self.namespace);
-        let domain = if self.domain.is_empty() { ".cluster.local" } else { &self.domain };
-        vec![short.clone(), format!("{short}{domain}")]
+        vec![short.clone(), format!("{short}{}", self.full_domain())]
     }
 
-    /// Server names accepted for a member of this cluster, best first. The operator connects to pod
-    /// addresses; all members present the same certificate.
+    /// Server names, one of which the certificate of the members must have, best first. The operator connects
+    /// to pod addresses, so it verifies a name of its choice; all members present the same certificate.
     fn server(&self) -> Vec<String> {
+        let service = format!("{}-client.{}.svc", self.cluster, self.namespace);
         let member = format!("member.{}.{}.svc", self.cluster, self.namespace);
-        let mut names = self.service();
-        names.insert(1, member.clone());
-        names.push(format!(
-            "{member}{}",
-            if self.domain.is_empty() { ".cluster.local" } else { &self.domain }
-        ));
-        // Upstream requires it too: the probes of its pods used it.
-        names.push("localhost".into());
-        names
+        let domain = self.full_domain();
+        vec![
+            service.clone(),
+            member.clone(),
+            format!("{service}{domain}"),
+            format!("{member}{domain}"),
+            // Upstream requires it too: the probes of its pods used it.
+            "localhost".into(),
+        ]
     }
 }
 

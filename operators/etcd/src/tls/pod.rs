@@ -3,29 +3,31 @@
 use k8s_openapi::api::core::v1::{SecretVolumeSource, Volume, VolumeMount};
 use semver::Version;
 
-use super::{Goal, Part};
+use super::{CertificateRole, TlsGoal};
 
 const PEER_MOUNT: &str = "/etc/etcdtls/member/peer-tls";
 const SERVER_MOUNT: &str = "/etc/etcdtls/member/server-tls";
 
-const fn place(part: Part) -> (&'static str, &'static str) {
-    match part {
-        Part::Peer => ("member-peer-tls", PEER_MOUNT),
-        Part::Server | Part::Client => ("member-server-tls", SERVER_MOUNT),
+const fn place(role: CertificateRole) -> (&'static str, &'static str) {
+    match role {
+        CertificateRole::Peer => ("member-peer-tls", PEER_MOUNT),
+        CertificateRole::Server | CertificateRole::Operator => ("member-server-tls", SERVER_MOUNT),
     }
 }
 
 /// Secrets that members mount. The operator's certificate is not among them: the pod contains no client.
-fn mounted(goal: &Goal) -> impl Iterator<Item = (Part, &str)> {
-    [Part::Peer, Part::Server].into_iter().filter_map(|part| Some((part, goal.secret(part)?)))
+fn mounted(goal: &TlsGoal) -> impl Iterator<Item = (CertificateRole, &str)> {
+    [CertificateRole::Peer, CertificateRole::Server]
+        .into_iter()
+        .filter_map(|role| Some((role, goal.secret(role)?)))
 }
 
-pub(crate) fn flags(goal: &Goal, version: &str) -> Vec<String> {
+pub(crate) fn flags(goal: &TlsGoal, version: &str) -> Vec<String> {
     let mut flags = Vec::new();
-    for (part, _) in mounted(goal) {
-        let [certificate, key, authorities] = part.keys();
-        let (_, mount) = place(part);
-        let prefix = if part == Part::Peer { "peer-" } else { "" };
+    for (role, _) in mounted(goal) {
+        let [certificate, key, authorities] = role.keys();
+        let (_, mount) = place(role);
+        let prefix = if role == CertificateRole::Peer { "peer-" } else { "" };
         flags.extend([
             format!("--{prefix}client-cert-auth=true"),
             format!("--{prefix}trusted-ca-file={mount}/{authorities}"),
@@ -47,10 +49,10 @@ pub(crate) fn flags(goal: &Goal, version: &str) -> Vec<String> {
     flags
 }
 
-pub(crate) fn volumes(goal: &Goal) -> Vec<Volume> {
+pub(crate) fn volumes(goal: &TlsGoal) -> Vec<Volume> {
     mounted(goal)
-        .map(|(part, secret)| Volume {
-            name: place(part).0.into(),
+        .map(|(role, secret)| Volume {
+            name: place(role).0.into(),
             secret: Some(SecretVolumeSource {
                 secret_name: Some(secret.into()),
                 ..SecretVolumeSource::default()
@@ -61,11 +63,11 @@ pub(crate) fn volumes(goal: &Goal) -> Vec<Volume> {
 }
 
 /// Mounts of the etcd container. Whole directories: only those follow a changed Secret.
-pub(crate) fn mounts(goal: &Goal) -> Vec<VolumeMount> {
+pub(crate) fn mounts(goal: &TlsGoal) -> Vec<VolumeMount> {
     mounted(goal)
-        .map(|(part, _)| VolumeMount {
-            name: place(part).0.into(),
-            mount_path: place(part).1.into(),
+        .map(|(role, _)| VolumeMount {
+            name: place(role).0.into(),
+            mount_path: place(role).1.into(),
             read_only: Some(true),
             ..VolumeMount::default()
         })
@@ -80,7 +82,7 @@ mod tests {
     #[test]
     fn flags_and_places_are_those_of_the_predecessor() {
         let client = ClientGoal { server: "s".into(), operator: "o".into() };
-        let goal = Goal { peer: Some("p".into()), client: Some(client), auto: None };
+        let goal = TlsGoal { peer: Some("p".into()), client_facing: Some(client), auto: None };
         let flags = flags(&goal, "3.4.23");
         for flag in [
             "--peer-client-cert-auth=true",
@@ -98,6 +100,8 @@ mod tests {
         let names: Vec<_> = volumes(&goal).into_iter().map(|v| v.name).collect();
         assert_eq!(names, ["member-peer-tls", "member-server-tls"]);
         assert_eq!(mounts(&goal).len(), 2);
-        assert!(volumes(&Goal::default()).is_empty() && super::flags(&Goal::default(), "3.4.23").is_empty());
+        assert!(
+            volumes(&TlsGoal::default()).is_empty() && super::flags(&TlsGoal::default(), "3.4.23").is_empty()
+        );
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Insecure, Secured, list};
+use super::{Insecure, Secured, describe_faults};
 use crate::crd::{EtcdClusterStatus, TlsStatus};
 use crate::status::set_condition;
 use crate::validate::Validated;
@@ -45,14 +45,14 @@ pub(crate) fn report(
         new.conditions.retain(|condition| condition.type_ != READY);
         return;
     }
-    let client_secret = match (&cluster.tls.auto, &cluster.tls.client) {
+    let client_secret = match (&cluster.tls.auto, &cluster.tls.client_facing) {
         (Some(_), Some(client)) => client.operator.clone(),
         _ => String::new(),
     };
     new.tls = Some(TlsStatus { expires: secured.expires.map(Time), client_secret });
     let at = (cluster.generation, now);
     let (holds, reason, text) = match secured.faults.first() {
-        Some(fault) => (false, fault.reason, list(&secured.faults)),
+        Some(fault) => (false, fault.reason, describe_faults(&secured.faults)),
         None if secured.notes.is_empty() => (true, "Valid", String::new()),
         None => (true, "ValidWithNotes", secured.notes.join("; ")),
     };

@@ -13,7 +13,7 @@ use kube::{Api, Client, ResourceExt};
 use super::access::data;
 use super::auto::{self, IssuedSecrets, Started};
 use super::material::Data;
-use super::{Access, Fault, Goal, Names, Part, check};
+use super::{Access, CertificateRole, Fault, Names, TlsGoal, check};
 use crate::apply::why;
 use crate::names;
 use crate::observed::Observed;
@@ -44,7 +44,7 @@ pub enum Insecure {
     #[error("failed to {verb} Secret {name}: {}", why(source))]
     Kubernetes { verb: &'static str, name: String, source: Box<kube::Error> },
     /// The Secrets are wrong, and were never valid.
-    #[error("{}", list(.0))]
+    #[error("{}", describe_faults(.0))]
     Faults(Vec<Fault>),
     /// A Secret of that name has another owner.
     #[error("Secret {0} exists and is not owned by this cluster; rename the cluster or delete the Secret")]
@@ -66,7 +66,7 @@ impl Insecure {
     }
 }
 
-pub(crate) fn list(faults: &[Fault]) -> String {
+pub(crate) fn describe_faults(faults: &[Fault]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
@@ -77,7 +77,7 @@ const PASSWORD: &str = "password";
 
 struct Entry {
     read: Instant,
-    goal: Goal,
+    goal: TlsGoal,
     secured: Option<Arc<Secured>>,
     started: Started,
 }
@@ -176,7 +176,7 @@ impl SecretCache {
     ) -> Result<(BTreeMap<String, Data>, Option<Timestamp>), Insecure> {
         let api = api(client, cluster);
         let mut secrets = BTreeMap::new();
-        for name in Part::ALL.into_iter().filter_map(|part| cluster.tls.secret(part)) {
+        for name in CertificateRole::ALL.into_iter().filter_map(|role| cluster.tls.secret(role)) {
             if !secrets.contains_key(name)
                 && let Some(secret) = get(&api, name).await?
             {
@@ -274,7 +274,7 @@ async fn issue(
     let names = Names::of(cluster);
     let authorities = auto::authorities_secret(&cluster.name);
     let mut secrets: BTreeMap<String, Secret> = BTreeMap::new();
-    let wanted = Part::ALL.map(|part| part.secret(&cluster.name));
+    let wanted = CertificateRole::ALL.map(|role| role.issued_secret_name(&cluster.name));
     for name in wanted.iter().chain([&authorities]) {
         if let Some(secret) = get(&api, name).await? {
             if !belongs(&secret, cluster) {
@@ -289,7 +289,7 @@ async fn issue(
             secrets.iter().map(|(name, secret)| (name.clone(), data(secret))).collect();
         let issued = IssuedSecrets::read(
             content.get(&authorities),
-            |part| content.get(&part.secret(&cluster.name)),
+            |role| content.get(&role.issued_secret_name(&cluster.name)),
             now,
         );
         let step = auto::next(&issued, &names, settings, started, now);
@@ -299,7 +299,7 @@ async fn issue(
         };
         tracing::info!(cluster = cluster.name, namespace = cluster.namespace, ?step, "renewing certificates");
         let name = match target {
-            Some(part) => part.secret(&cluster.name),
+            Some(role) => role.issued_secret_name(&cluster.name),
             None => authorities.clone(),
         };
         let written = write_secret(&api, cluster, &name, secrets.get(&name), new).await?;

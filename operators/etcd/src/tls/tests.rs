@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::auto::{self, Kind, Settings};
 use super::check::Checked;
 use super::material::Data;
-use super::{ClientGoal, Fault, Goal, Names, Part, check};
+use super::{CertificateRole, ClientGoal, Fault, Names, TlsGoal, check};
 
 fn now() -> Timestamp {
     "2026-06-01T00:00:00Z".parse().unwrap()
@@ -22,9 +22,9 @@ fn settings() -> Settings {
     Settings { days: 30, names: Vec::new() }
 }
 
-fn goal() -> Goal {
+fn goal() -> TlsGoal {
     let client = ClientGoal { server: "server".into(), operator: "operator".into() };
-    Goal { peer: Some("peer".into()), client: Some(client), auto: None }
+    TlsGoal { peer: Some("peer".into()), client_facing: Some(client), auto: None }
 }
 
 /// Secrets of one authority per kind, issued at that time for that cluster.
@@ -32,15 +32,15 @@ fn made(names: &Names, at: Timestamp) -> BTreeMap<String, Data> {
     let mut secrets = BTreeMap::new();
     for kind in Kind::ALL {
         let authority = auto::authority("orders", kind, &settings(), at).unwrap();
-        for part in kind.parts() {
-            let pair = auto::certificate(*part, names, &settings(), &authority, at).unwrap();
-            let [certificate, key, authorities] = part.keys();
+        for role in kind.roles() {
+            let pair = auto::certificate(*role, names, &settings(), &authority, at).unwrap();
+            let [certificate, key, authorities] = role.keys();
             let data = Data::from([
                 (certificate.to_owned(), pair.certificate.clone()),
                 (key.to_owned(), pair.key.clone()),
                 (authorities.to_owned(), authority.pem().to_vec()),
             ]);
-            secrets.insert(goal().secret(*part).unwrap().to_owned(), data);
+            secrets.insert(goal().secret(*role).unwrap().to_owned(), data);
         }
     }
     secrets
@@ -187,7 +187,7 @@ fn half_of_tls_is_refused_and_both_kinds_exclude_each_other() {
     let json = serde_json::json!({ "auto": { "certificateDays": 0, "serverNames": ["a b"] } });
     assert_eq!(read(json).1.len(), 2);
     let (goal, _) = read(serde_json::json!({ "auto": {} }));
-    assert_eq!(goal.secret(Part::Client), Some("orders-client-tls"));
+    assert_eq!(goal.secret(CertificateRole::Operator), Some("orders-client-tls"));
 }
 
 proptest! {
@@ -198,9 +198,9 @@ proptest! {
         which in 0usize..3, key in 0usize..3, cut in 0usize..2000, bytes in proptest::collection::vec(any::<u8>(), 0..64),
     ) {
         let mut secrets = made(&names(), now());
-        let part = Part::ALL[which];
-        let data = secrets.get_mut(goal().secret(part).unwrap()).unwrap();
-        let value = data.get_mut(part.keys()[key]).unwrap();
+        let role = CertificateRole::ALL[which];
+        let data = secrets.get_mut(goal().secret(role).unwrap()).unwrap();
+        let value = data.get_mut(role.keys()[key]).unwrap();
         let at = cut.min(value.len());
         value.splice(at..(at + bytes.len()).min(value.len()), bytes);
         let _ = judge(&secrets);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     outbound::ClientIdentity,
-    tls::{OpenFile, authority},
+    tls::{FileError, authority},
 };
 
 /// The client name that extension API servers accept, as in kubeadm.
@@ -27,11 +27,11 @@ pub(crate) struct FrontProxy {
 
 impl FrontProxy {
     /// Reads or creates the authority, and creates a certificate.
-    pub(crate) fn open(directory: Option<&Path>) -> Result<Self, OpenFile> {
+    pub(crate) fn open(directory: Option<&Path>) -> Result<Self, FileError> {
         const CERTIFICATE: &str = "front-proxy-ca.crt";
         let (ca_pem, issuer) =
             authority(directory, "front-proxy-ca.key", CERTIFICATE, "olm dev cluster front proxy")?;
-        let fail = |error: rcgen::Error| OpenFile::new(directory, CERTIFICATE, error);
+        let fail = |error: rcgen::Error| FileError::new(directory, CERTIFICATE, error);
         let key = KeyPair::generate().map_err(fail)?;
         let certificate = client().signed_by(&key, &issuer).map_err(fail)?;
         let identity = ClientIdentity {

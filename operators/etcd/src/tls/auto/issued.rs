@@ -13,7 +13,7 @@ use x509_parser::parse_x509_certificate;
 use super::mint::names_of;
 use super::{BACKDATE_SECONDS, Kind, MOST_AUTHORITIES, Settings};
 use crate::tls::material::Data;
-use crate::tls::{Files, Names, Part};
+use crate::tls::{CertificateRole, Files, Names};
 
 /// A certificate authority; its key may be lost.
 #[derive(Clone, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Chain {
     }
 }
 
-/// The content of a part's Secret.
+/// The content of a role's Secret.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
     pub(super) files: Files,
@@ -126,22 +126,22 @@ pub(crate) struct Leaf {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IssuedSecrets {
     pub(super) chains: BTreeMap<Kind, Chain>,
-    pub(super) leaves: BTreeMap<Part, Leaf>,
+    pub(super) leaves: BTreeMap<CertificateRole, Leaf>,
 }
 
 impl IssuedSecrets {
-    /// Reads the Secret of the authorities and those of the parts.
+    /// Reads the Secret of the authorities and those of the roles.
     pub(crate) fn read<'a>(
         authorities: Option<&Data>,
-        part: impl Fn(Part) -> Option<&'a Data>,
+        data_of: impl Fn(CertificateRole) -> Option<&'a Data>,
         now: Timestamp,
     ) -> Self {
         let mut issued = Self::default();
-        for part_ in Part::ALL {
+        for role in CertificateRole::ALL {
             // An expired one counts as absent.
-            if let Ok(files) = Files::read("", part_, part(part_), now) {
+            if let Ok(files) = Files::read("", role, data_of(role), now) {
                 let names = files.pair.chain.first().map(names_in).unwrap_or_default();
-                issued.leaves.insert(part_, Leaf { files, names });
+                issued.leaves.insert(role, Leaf { files, names });
             }
         }
         for kind in Kind::ALL {
@@ -156,7 +156,7 @@ impl IssuedSecrets {
                 retired.take(MOST_AUTHORITIES).filter_map(Result::ok).collect();
             if chain.current.is_none() {
                 // The key is lost. Members still trust, and present, what was published.
-                let published = kind.parts().iter().filter_map(|part| issued.leaves.get(part));
+                let published = kind.roles().iter().filter_map(|role| issued.leaves.get(role));
                 trusted.extend(published.flat_map(|leaf| leaf.files.authorities.iter().cloned()));
             }
             for der in trusted {
@@ -201,10 +201,10 @@ impl IssuedSecrets {
         data
     }
 
-    /// Whether the certificate of a part has the required names.
-    pub(super) fn has_names(&self, part: Part, names: &Names, settings: &Settings) -> bool {
-        let Some(leaf) = self.leaves.get(&part) else { return false };
-        let mut wanted = names_of(part, names, settings);
+    /// Whether the certificate of a role has the required names.
+    pub(super) fn has_names(&self, role: CertificateRole, names: &Names, settings: &Settings) -> bool {
+        let Some(leaf) = self.leaves.get(&role) else { return false };
+        let mut wanted = names_of(role, names, settings);
         let mut found = leaf.names.clone();
         wanted.sort();
         found.sort();
@@ -212,9 +212,13 @@ impl IssuedSecrets {
     }
 }
 
-/// Content of the Secret of a part.
-pub(crate) fn leaf_data(part: Part, pair: &crate::tls::Pair, bundle: &[CertificateDer<'_>]) -> Data {
-    let [certificate, key, authorities] = part.keys();
+/// Content of the Secret of a role.
+pub(crate) fn leaf_data(
+    role: CertificateRole,
+    pair: &crate::tls::Pair,
+    bundle: &[CertificateDer<'_>],
+) -> Data {
+    let [certificate, key, authorities] = role.keys();
     Data::from([
         (certificate.to_owned(), pair.certificate.clone()),
         (key.to_owned(), pair.key.clone()),

@@ -9,7 +9,7 @@ use x509_parser::time::ASN1Time;
 
 use super::issued::Authority;
 use super::{BACKDATE_SECONDS, DAY, Kind, Settings};
-use crate::tls::{Names, Pair, Part};
+use crate::tls::{CertificateRole, Names, Pair};
 
 #[derive(Debug, thiserror::Error)]
 #[error("failed to create a certificate for {name}: {text}")]
@@ -44,16 +44,16 @@ pub(crate) fn authority(
     Authority::read(certificate.pem().as_bytes(), Some(key.serialize_pem().as_bytes())).map_err(error)
 }
 
-pub(crate) fn names_of(part: Part, names: &Names, settings: &Settings) -> Vec<String> {
-    let mut list = match part {
-        Part::Peer => names.members(),
-        Part::Server => {
+pub(crate) fn names_of(role: CertificateRole, names: &Names, settings: &Settings) -> Vec<String> {
+    let mut list = match role {
+        CertificateRole::Peer => names.members(),
+        CertificateRole::Server => {
             let mut list = names.members();
             list.extend(names.service());
             list.extend(["localhost".into(), "127.0.0.1".into(), "::1".into()]);
             list
         }
-        Part::Client => return Vec::new(),
+        CertificateRole::Operator => return Vec::new(),
     };
     for name in &settings.names {
         if !list.contains(name) {
@@ -64,28 +64,28 @@ pub(crate) fn names_of(part: Part, names: &Names, settings: &Settings) -> Vec<St
 }
 
 pub(crate) fn certificate(
-    part: Part,
+    role: CertificateRole,
     names: &Names,
     settings: &Settings,
     issuer: &Authority,
     now: Timestamp,
 ) -> Result<Pair, MintError> {
-    let name = match part {
-        Part::Peer => format!("{}-peer", names.cluster),
-        Part::Server => format!("{}-server", names.cluster),
+    let name = match role {
+        CertificateRole::Peer => format!("{}-peer", names.cluster),
+        CertificateRole::Server => format!("{}-server", names.cluster),
         // With authentication on, etcd uses the common name as user name when there is no login.
-        Part::Client => "etcd-operator".into(),
+        CertificateRole::Operator => "etcd-operator".into(),
     };
     let error = |text: String| MintError { name: name.clone(), text };
     let failed = |e: rcgen::Error| error(e.to_string());
-    let mut params = CertificateParams::new(names_of(part, names, settings)).map_err(failed)?;
+    let mut params = CertificateParams::new(names_of(role, names, settings)).map_err(failed)?;
     params.distinguished_name = named(&name);
     // A member is a client of the others, and etcd's gateway a client of its own server.
-    params.extended_key_usages = match part {
-        Part::Peer | Part::Server => {
+    params.extended_key_usages = match role {
+        CertificateRole::Peer | CertificateRole::Server => {
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth]
         }
-        Part::Client => vec![ExtendedKeyUsagePurpose::ClientAuth],
+        CertificateRole::Operator => vec![ExtendedKeyUsagePurpose::ClientAuth],
     };
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.use_authority_key_identifier_extension = true;

@@ -2,7 +2,7 @@
 //!
 //! Two authorities for each cluster: one signs for members among themselves, the other for members towards clients
 //! and for clients. So a peer does not accept a client certificate. Their keys are in a Secret that no pod mounts
-//! ([`authorities_secret`]); the three Secrets of [`super::Part`] are derived from it.
+//! ([`authorities_secret`]); the three Secrets of [`super::CertificateRole`] are derived from it.
 //!
 //! Certificates are replaced in place: etcd rereads them for every connection. An authority is rotated in steps,
 //! because etcd reads the trusted authorities only when it starts:
@@ -28,7 +28,7 @@ pub(crate) use mint::{authority, certificate};
 pub(crate) use next::Step;
 pub(crate) use next::{Started, next, restart_before, write};
 
-use super::Part;
+use super::CertificateRole;
 use crate::crd::AutoTls;
 
 const DAYS: i64 = 365;
@@ -96,17 +96,17 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Self; 2] = [Self::Peer, Self::Client];
 
-    pub(crate) const fn of(part: Part) -> Self {
-        match part {
-            Part::Peer => Self::Peer,
-            Part::Server | Part::Client => Self::Client,
+    pub(crate) const fn of(role: CertificateRole) -> Self {
+        match role {
+            CertificateRole::Peer => Self::Peer,
+            CertificateRole::Server | CertificateRole::Operator => Self::Client,
         }
     }
 
-    pub(crate) const fn parts(self) -> &'static [Part] {
+    pub(crate) const fn roles(self) -> &'static [CertificateRole] {
         match self {
-            Self::Peer => &[Part::Peer],
-            Self::Client => &[Part::Server, Part::Client],
+            Self::Peer => &[CertificateRole::Peer],
+            Self::Client => &[CertificateRole::Server, CertificateRole::Operator],
         }
     }
 

@@ -7,7 +7,7 @@ use super::mint::{MintError, authority, certificate};
 use super::{Kind, PROPAGATION_SECONDS, Settings};
 use crate::tls::check::contains_all;
 use crate::tls::material::Data;
-use crate::tls::{Names, Part};
+use crate::tls::{CertificateRole, Names};
 
 /// Start time of the members, when they read the trusted authorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub(crate) enum Step {
     /// Drop expired authorities.
     Drop(Kind),
     /// Issue a certificate; with the reason.
-    Issue(Part, &'static str),
+    Issue(CertificateRole, &'static str),
     /// Publish the trusted authorities, with the certificate in use.
-    Publish(Part),
+    Publish(CertificateRole),
     /// Nothing is due before this time (seconds since 1970).
     Wait(i64),
 }
@@ -57,13 +57,13 @@ pub(crate) fn next(
             return Step::Drop(kind);
         }
         let bundle = chain.bundle(now);
-        for part in kind.parts() {
-            let Some(leaf) = issued.leaves.get(part) else {
-                return Step::Issue(*part, "certificate missing");
+        for role in kind.roles() {
+            let Some(leaf) = issued.leaves.get(role) else {
+                return Step::Issue(*role, "certificate missing");
             };
             let published = &leaf.files.authorities;
             if !(contains_all(published, &bundle) && contains_all(&bundle, published)) {
-                return Step::Publish(*part);
+                return Step::Publish(*role);
             }
         }
         if let Some(next) = &chain.next {
@@ -75,19 +75,19 @@ pub(crate) fn next(
         }
         // If the key of the current one is lost, its certificates stay in use until they expire.
         if let Some(current) = &chain.current {
-            for part in kind.parts() {
-                let Some(leaf) = issued.leaves.get(part) else { continue };
+            for role in kind.roles() {
+                let Some(leaf) = issued.leaves.get(role) else { continue };
                 if !leaf.files.pair.signed_by(&current.der) {
-                    return Step::Issue(*part, "signing authority changed");
+                    return Step::Issue(*role, "signing authority changed");
                 }
-                if !issued.has_names(*part, names, settings) {
-                    return Step::Issue(*part, "names changed");
+                if !issued.has_names(*role, names, settings) {
+                    return Step::Issue(*role, "names changed");
                 }
                 let pair = &leaf.files.pair;
                 let renew = pair.not_after - renew_before(settings);
                 // A certificate that ends with its authority cannot be extended by it.
                 if now.as_second() >= renew && pair.not_after < current.not_after {
-                    return Step::Issue(*part, "certificate expires soon");
+                    return Step::Issue(*role, "certificate expires soon");
                 }
                 if pair.not_after < current.not_after {
                     wake = wake.min(renew);
@@ -140,7 +140,7 @@ pub(crate) fn restart_before(issued: &IssuedSecrets, now: Timestamp) -> Option<i
     issued.chains.values().filter_map(waiting).max()
 }
 
-/// Content and target of a step's write: the Secret of a part, otherwise that of the authorities. None when
+/// Content and target of a step's write: the Secret of a role, otherwise that of the authorities. None when
 /// it waits.
 pub(crate) fn write(
     step: &Step,
@@ -148,7 +148,7 @@ pub(crate) fn write(
     names: &Names,
     settings: &Settings,
     now: Timestamp,
-) -> Result<Option<(Option<Part>, Data)>, MintError> {
+) -> Result<Option<(Option<CertificateRole>, Data)>, MintError> {
     let with = |kind: Kind, chain: Chain| {
         let mut issued = issued.clone();
         issued.chains.insert(kind, chain);
@@ -162,16 +162,16 @@ pub(crate) fn write(
         }
         Step::Switch(kind) => with(*kind, issued.chain(*kind).switched(now)),
         Step::Drop(kind) => with(*kind, issued.chain(*kind).dropped(now)),
-        Step::Issue(part, _) => {
-            let chain = issued.chain(Kind::of(*part));
+        Step::Issue(role, _) => {
+            let chain = issued.chain(Kind::of(*role));
             let issuer = chain.current.as_ref().or(chain.next.as_ref());
             let issuer = issuer.ok_or_else(|| MintError::without_authority(&names.cluster))?;
-            let pair = certificate(*part, names, settings, issuer, now)?;
-            Some((Some(*part), leaf_data(*part, &pair, &chain.bundle(now))))
+            let pair = certificate(*role, names, settings, issuer, now)?;
+            Some((Some(*role), leaf_data(*role, &pair, &chain.bundle(now))))
         }
-        Step::Publish(part) => {
-            let bundle = issued.chain(Kind::of(*part)).bundle(now);
-            issued.leaves.get(part).map(|leaf| (Some(*part), leaf_data(*part, &leaf.files.pair, &bundle)))
+        Step::Publish(role) => {
+            let bundle = issued.chain(Kind::of(*role)).bundle(now);
+            issued.leaves.get(role).map(|leaf| (Some(*role), leaf_data(*role, &leaf.files.pair, &bundle)))
         }
     })
 }

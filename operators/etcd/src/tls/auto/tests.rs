@@ -10,7 +10,7 @@ use super::issued::{Authority, IssuedSecrets};
 use super::next::{Started, Step, next, restart_before, write};
 use super::{Kind, Settings};
 use crate::tls::material::Data;
-use crate::tls::{Files, Names, Part};
+use crate::tls::{CertificateRole, Files, Names};
 
 /// Delay of a kubelet for a changed Secret; `PROPAGATION_SECONDS` must be longer.
 const LAG: i64 = 120;
@@ -31,9 +31,9 @@ struct Member {
 struct World {
     now: i64,
     authorities: Option<Data>,
-    parts: BTreeMap<Part, Data>,
-    /// Contents of the parts' Secrets, and since when.
-    history: Vec<(i64, BTreeMap<Part, Data>)>,
+    parts: BTreeMap<CertificateRole, Data>,
+    /// Contents of the roles' Secrets, and since when.
+    history: Vec<(i64, BTreeMap<CertificateRole, Data>)>,
     members: Vec<Member>,
     steps: Vec<Step>,
 }
@@ -69,7 +69,7 @@ impl World {
     }
 
     fn issued(&self) -> IssuedSecrets {
-        IssuedSecrets::read(self.authorities.as_ref(), |part| self.parts.get(&part), self.time())
+        IssuedSecrets::read(self.authorities.as_ref(), |role| self.parts.get(&role), self.time())
     }
 
     fn started(&self) -> Started {
@@ -86,8 +86,8 @@ impl World {
         self.steps.push(step);
         match target {
             None => self.authorities = Some(data),
-            Some(part) => {
-                self.parts.insert(part, data);
+            Some(role) => {
+                self.parts.insert(role, data);
                 self.history.push((self.now, self.parts.clone()));
             }
         }
@@ -104,16 +104,16 @@ impl World {
     }
 
     /// The files mounted in a pod.
-    fn mounted(&self, part: Part, lag: i64) -> Files {
+    fn mounted(&self, role: CertificateRole, lag: i64) -> Files {
         let at = self.now - lag;
         let state = self.history.iter().rev().find(|(since, _)| *since <= at);
         let (_, parts) = state.unwrap_or(&self.history[0]);
         let early = Timestamp::from_second(at).unwrap();
-        Files::read("", part, parts.get(&part), early).unwrap()
+        Files::read("", role, parts.get(&role), early).unwrap()
     }
 
     fn read_trust(&self, lag: i64) -> BTreeMap<Kind, Files> {
-        let of = |kind| if kind == Kind::Peer { Part::Peer } else { Part::Server };
+        let of = |kind| if kind == Kind::Peer { CertificateRole::Peer } else { CertificateRole::Server };
         Kind::ALL.into_iter().map(|kind| (kind, self.mounted(of(kind), lag))).collect()
     }
 
@@ -142,9 +142,9 @@ impl World {
     fn check(&self) {
         for lag in [0, LAG] {
             let (peer, server, client) = (
-                self.mounted(Part::Peer, lag),
-                self.mounted(Part::Server, lag),
-                self.mounted(Part::Client, lag),
+                self.mounted(CertificateRole::Peer, lag),
+                self.mounted(CertificateRole::Server, lag),
+                self.mounted(CertificateRole::Operator, lag),
             );
             let member = "orders-bcdfghjklm.orders.shop.svc";
             for at in &self.members {
@@ -157,7 +157,7 @@ impl World {
                 server.pair.is_let_in(trusts(Kind::Client), now).expect(&steps);
             }
             for reader in [0, LAG] {
-                let trusted = self.mounted(Part::Client, reader).authorities;
+                let trusted = self.mounted(CertificateRole::Operator, reader).authorities;
                 for name in ["orders-client.shop.svc", member, "db.example.com", "10.0.0.1", "localhost"] {
                     server.pair.serves(&trusted, name, self.time()).expect(name);
                 }
@@ -234,7 +234,7 @@ proptest! {
                     // If the key is lost and members trust no other authority, no certificate can be issued.
                     let orphaned = Kind::ALL.iter().any(|kind| world.issued().chain(*kind).current.is_none());
                     if !orphaned {
-                        world.parts.remove(&Part::ALL[index]);
+                        world.parts.remove(&CertificateRole::ALL[index]);
                         // Pods keep their files until there is a change.
                         world.settle();
                     }
@@ -258,7 +258,7 @@ fn certificates_are_renewed_and_authorities_handed_over() {
     let count = |wanted: &Step| world.steps.iter().filter(|step| *step == wanted).count();
     assert_eq!(count(&Step::Switch(Kind::Peer)), 1, "{:?}", world.steps);
     assert!(late >= 3, "each member was restarted once for the new authorities: {late}");
-    assert!(count(&Step::Issue(Part::Server, "certificate expires soon")) >= 15);
+    assert!(count(&Step::Issue(CertificateRole::Server, "certificate expires soon")) >= 15);
     assert_eq!(count(&Step::Drop(Kind::Client)), 1, "the old one goes when it has expired");
 }
 
@@ -275,7 +275,7 @@ fn an_authority_that_members_do_not_trust_never_signs() {
     let chain = issued.chain(Kind::Peer);
     assert!(chain.next.is_some() && restart_before(&issued, world.time()).is_some());
     assert!(!world.steps.contains(&Step::Switch(Kind::Peer)));
-    assert_eq!(world.mounted(Part::Peer, 0).authorities.len(), 2, "it is published");
+    assert_eq!(world.mounted(CertificateRole::Peer, 0).authorities.len(), 2, "it is published");
 }
 
 #[test]
@@ -283,5 +283,5 @@ fn changed_names_reissue_the_peer_certificate() {
     let world = World::new();
     let more = Settings { names: vec!["db.example.org".into()], ..settings() };
     let due = next(&world.issued(), &names(), &more, world.started(), world.time());
-    assert_eq!(due, Step::Issue(Part::Peer, "names changed"));
+    assert_eq!(due, Step::Issue(CertificateRole::Peer, "names changed"));
 }
