@@ -119,7 +119,7 @@ fn series_of_an_object_are_removed_with_it() {
             "olm_install_plan_phase{namespace=\"a\",name=\"two\",phase=\"RequiresApproval\"} 1",
         ],
     );
-    assert!(!page.contains("long story"), "free text is no label: {page}");
+    assert!(!page.contains("long story"), "free text is not a label: {page}");
 
     // when they are gone
     let page = render(&metrics, &LoadedCatalogs::default(), &ClusterCache::default());

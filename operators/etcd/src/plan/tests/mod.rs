@@ -394,7 +394,7 @@ fn after_a_learner_that_never_started_the_next_try_waits_or_follows_an_edit() {
     edited.goal.generation = Some(8);
     edited.step();
     assert_eq!(edited.log.last().map(Action::kind), Some("Remember"));
-    assert!(world.converge(1000), "after a while it tries again by itself");
+    assert!(world.converge(1000), "it tries again after a while");
 }
 
 #[test]
