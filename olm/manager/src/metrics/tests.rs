@@ -28,7 +28,7 @@ fn of_a_catalog_that_failed_it_is_known_since_when_and_why() {
     let problem = olm_engine::catalogs::Problem::new("RegistryServerError", "AccessDenied", "401");
     let last_success = jiff::Timestamp::from_second(1_700_000_000).ok();
     let entry = CatalogState { problem: Some(problem), last_success, ..CatalogState::default() };
-    catalogs.put("olm", "community", entry);
+    catalogs.insert("olm", "community", entry);
     let page = render(&metrics, &catalogs, &ClusterCache::default());
     has(
         &page,
