@@ -1,5 +1,8 @@
 //! The plan, case by case.
 
+mod model;
+mod real;
+
 use super::claim::ObservedClaim;
 use super::plan::{ObservedCluster, ObservedPod, RestoreState, Step, next_step};
 use crate::crd::restore::{ClaimStatus, EtcdRestoreStatus, SnapshotStatus};

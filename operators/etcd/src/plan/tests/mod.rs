@@ -6,13 +6,15 @@ mod corrupt;
 mod corrupt_members;
 mod faults;
 mod hold;
+mod model;
 mod reports;
+mod rules;
 mod service;
 mod states;
 mod storage;
 mod versions;
 
-use super::model::World;
+use self::model::World;
 use super::*;
 use crate::observed::Member;
 
