@@ -90,7 +90,7 @@ mod tests {
         assert!(no_verb.contains(&format!("{place}.verbs: it is empty")), "{no_verb}");
         // upstream: BadStrategyPermissions
         let both = refused(&rule(json!({ "verbs": ["*"], "resources": ["*"], "nonResourceURLs": ["/osb"] })));
-        assert!(both.contains(&format!("{place}: it is about resources and about URLs")), "{both}");
+        assert!(both.contains(&format!("{place}: it has both resources and URLs")), "{both}");
         assert!(check(&bundle(&rule(json!({ "verbs": ["get"], "nonResourceURLs": ["/metrics"] })))).is_ok());
     }
 }
