@@ -171,7 +171,9 @@ fn layers_point_down() {
     for (name, may) in LAYERS.iter().chain(TESTS).chain(PURE) {
         let own = layer(name);
         let unknown = may.iter().filter(|other| other.starts_with("olm") && layer(other).is_none());
-        wrong.extend(unknown.chain(own.is_none().then_some(name)).map(|name| format!("{name} is no crate")));
+        wrong.extend(
+            unknown.chain(own.is_none().then_some(name)).map(|name| format!("{name} is not a crate")),
+        );
     }
     for (at, (name, may)) in LAYERS.iter().enumerate() {
         let above = may.iter().filter(|other| layer(other).is_some_and(|other| other >= at));

@@ -16,8 +16,8 @@ use crate::{
 
 /// Several clients write concurrently.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Observation time of a cluster that must stay unchanged.
-pub(crate) const WATCHED: Duration = Duration::from_secs(3);
+/// How long a client writes before its members are lost.
+pub(crate) const WRITING: Duration = Duration::from_secs(3);
 
 /// An EtcdCluster.
 #[derive(Clone, Copy)]
@@ -53,6 +53,18 @@ impl Handle<'_> {
         self.cluster
             .kubectl(&["patch", "etcdcluster", self.name, "-n", self.ns, "--type=merge", "-p", &patch])
             .map(drop)
+    }
+
+    /// Changes the spec and waits until the operator has observed the change. The operator handles a cluster in order:
+    /// what it decided before the change is done by then.
+    pub(crate) async fn observed(&self, spec: &Value) -> Result<()> {
+        self.patch(spec)?;
+        eventually(&format!("the change of {} to be observed", self.name), LIMIT, async || {
+            let object = self.object()?;
+            let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+            Ok(seen.then_some(()))
+        })
+        .await
     }
 
     /// Waits for a condition with a reason (any when empty) and a word in its message, which it returns.

@@ -20,7 +20,7 @@ use serde_json::json;
 use self::damage::damage;
 use crate::{
     etcd_fixture::{LIMIT, holds_all, order, pods, succeeded, without_volumes},
-    etcd_handle::{Handle, WATCHED, under_one_operator},
+    etcd_handle::{Handle, WRITING, under_one_operator},
     operator::get,
 };
 
@@ -100,7 +100,7 @@ async fn a_paused_cluster_is_left_alone(at: Handle<'_>, version: &str) -> Result
         Ok((seen && object["status"]["readyMembers"] == 2).then_some(()))
     })
     .await?;
-    tokio::time::sleep(WATCHED).await;
+    at.observed(&json!({ "size": 5 })).await?;
     let left = pods(at.cluster, at.ns, at.name)?;
     ensure!(left.len() == 2, "the paused cluster has pods {left:?}");
     at.patch(&json!({ "paused": false, "size": 3 }))?;
@@ -186,7 +186,9 @@ async fn lost_data_is_restored_from_the_last_backup(at: Handle<'_>, version: &st
     at.cluster.etcdctl(at.ns, names[2], &["put", "after", "lost"])?;
     at.delete("pod", &names[..2])?;
     let message = at.reports("Available", "False", "DataLost", "To restore a backup").await?;
-    tokio::time::sleep(WATCHED).await;
+    for size in [4, 3] {
+        at.observed(&json!({ "size": size })).await?;
+    }
     let object = at.object()?;
     ensure!(object["status"]["phase"] == "Failed", "{}", object["status"]);
     let left = pods(at.cluster, at.ns, at.name)?;
@@ -209,7 +211,7 @@ async fn the_claim_of_a_survivor_restores_all(at: Handle<'_>, version: &str) -> 
     let ids = at.create(&etcd::manifest(at.ns, at.name, 3, version), 3).await?;
     let (written, _, failures) = {
         let writer = at.writer();
-        tokio::time::sleep(WATCHED).await;
+        tokio::time::sleep(WRITING).await;
         writer.finish()
     };
     ensure!(written > 3, "{written} keys written: {failures:?}");

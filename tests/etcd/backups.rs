@@ -49,7 +49,7 @@ fn s21_a_backup_is_read_from_any_healthy_member() {
         let from = status["endpoint"].as_str().context("an endpoint")?.to_owned();
         let is = |name: &String| from.starts_with(&format!("{}:", stage.net.outside(name)));
         let asked =
-            followers.iter().find(|name| is(name)).with_context(|| format!("{from} is no follower"))?;
+            followers.iter().find(|name| is(name)).with_context(|| format!("{from} is not a follower"))?;
 
         // That one is down: the other follower is used. By their URLs, without the EtcdCluster.
         stage.kubelet.down(asked)?;

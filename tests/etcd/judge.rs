@@ -131,8 +131,8 @@ async fn one_cluster(cluster: &Handle<'_>, size: usize) -> Result<()> {
     ensure!(pods.len() == size, "pods {pods:?}");
     for (name, report) in &facts.0 {
         let names: BTreeSet<String> = report.members.iter().map(|m| m.name.clone()).collect();
-        ensure!(names == pods, "{name} knows {names:?}, the pods are {pods:?}");
-        ensure!(report.members.iter().all(|m| !m.learner), "{name} knows a learner: {:?}", report.members);
+        ensure!(names == pods, "{name} lists {names:?}, the pods are {pods:?}");
+        ensure!(report.members.iter().all(|m| !m.learner), "{name} lists a learner: {:?}", report.members);
         ensure!(pods.contains(name), "{name} runs and has no pod");
     }
     ensure!(facts.0.len() == size, "only {:?} answer", facts.0.keys());
@@ -157,7 +157,7 @@ fn one_leader(facts: &Facts) -> Result<()> {
     let leaders: BTreeSet<u64> = facts.0.values().map(|report| report.leader).collect();
     ensure!(leaders.len() == 1, "{}", facts.brief());
     let leader = leaders.first().copied().unwrap_or_default();
-    ensure!(facts.voters().iter().any(|m| m.id == leader), "{leader:x} is no voter: {}", facts.brief());
+    ensure!(facts.voters().iter().any(|m| m.id == leader), "{leader:x} is not a voter: {}", facts.brief());
     Ok(())
 }
 

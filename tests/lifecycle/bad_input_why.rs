@@ -92,7 +92,7 @@ fn a_wrong_permission() {
       olm/catalog@…)
     status: Failed: bundle a.v1.0.0 cannot be rendered:
       spec.install.spec.permissions[1].rules[0].verbs: it is empty; name at least
-      one verb, or take the rule away (olm show a # choose another version)
+      one verb, or remove the rule (olm show a # choose another version)
     install: 1.0.0, highest installable version in channel stable
     constraints: channel stable; any version; no skipped versions
     "#);
@@ -123,7 +123,7 @@ fn an_unsupported_kind() {
     a is not installed in namespace ns (channel stable, updates: automatic, catalog
       olm/catalog@…)
     status: Failed: bundle a.v1.0.0 cannot be rendered: Job a-job: bundles cannot
-      hold this kind; let the operator make it, and take the manifest out of the
+      hold this kind; let the operator create it, and remove the manifest from the
       bundle (olm show a # choose another version)
     install: 1.0.0, highest installable version in channel stable
     constraints: channel stable; any version; no skipped versions
@@ -155,7 +155,7 @@ fn an_invalid_version() {
     a is not installed in namespace ns (channel stable, updates: automatic, catalog
       olm/catalog@…)
     status: Failed: bundle a.v1.0.0 cannot be rendered: spec.version: `one.two` is
-      no semantic version; write MAJOR.MINOR.PATCH (olm show a # choose another
+      not a semantic version; write MAJOR.MINOR.PATCH (olm show a # choose another
       version)
     install: 1.0.0, highest installable version in channel stable
     constraints: channel stable; any version; no skipped versions

@@ -126,7 +126,7 @@ fn t06_a_role_that_adds_to_view_is_high_in_the_plan() {
             olm_ops::preview_install(&world.client, &[catalog.served_as(OLM, "catalog")], &request).await?;
         let first = plan.permissions.added.first().context("no right")?;
         ensure!(first.level == olm_plan::Level::High, "{:?}", plan.permissions.added);
-        ensure!(first.rule == "* everything, for everybody with ClusterRole view", "{first:?}");
+        ensure!(first.rule == "* everything, for all subjects of ClusterRole view", "{first:?}");
         Ok(())
     });
 }

@@ -198,7 +198,7 @@ fn a_version_that_does_not_come_up_is_superseded() {
                 "range" => last.skip_range(">=0.1.0 <0.3.0"),
                 "skips" => last.skips(&[&one.name, &two.name]),
                 _ => {
-                    ensure!(there, "one that never was on the cluster is no way up (FF-4)");
+                    ensure!(there, "a version that was never on the cluster is not an upgrade path (FF-4)");
                     last.replaces(&two.name)
                 }
             };

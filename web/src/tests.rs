@@ -54,7 +54,7 @@ fn crds() -> Vec<Value> {
 pub(crate) fn cluster() -> Fake {
     let fake = Fake::default();
     for ns in ["default", "etcd", "olm", "kube-system"] {
-        fake.put(
+        fake.insert(
             &format!("/api/v1/namespaces/{ns}"),
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}}),
         );
@@ -67,21 +67,21 @@ pub(crate) fn cluster() -> Fake {
     csv["metadata"]["annotations"]["olm.targetNamespaces"] = "".into();
     csv["status"] = json!({"phase": "Succeeded", "reason": "InstallSucceeded", "message": "install strategy completed with no errors"});
     // It watches all namespaces, as its annotation states.
-    fake.put(
+    fake.insert(
         "/apis/operators.coreos.com/v1/namespaces/etcd/operatorgroups/all",
         json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
             "metadata": {"name": "all", "namespace": "etcd"}, "spec": {}, "status": {"namespaces": [""]}}),
     );
     let base = "/apis/operators.coreos.com/v1alpha1/namespaces/etcd";
-    fake.put(&format!("{base}/clusterserviceversions/etcdoperator.v0.10.1"), csv);
-    fake.put(&format!("{base}/subscriptions/etcd"), json!({
+    fake.insert(&format!("{base}/clusterserviceversions/etcdoperator.v0.10.1"), csv);
+    fake.insert(&format!("{base}/subscriptions/etcd"), json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
         "metadata": {"name": "etcd", "namespace": "etcd", "uid": "u1", "creationTimestamp": "2026-11-21T09:00:00Z"},
         "spec": {"name": "etcd", "source": "community", "sourceNamespace": "olm", "channel": etcd().default_channel, "installPlanApproval": "Manual"},
         "status": {"installedCSV": "etcdoperator.v0.10.1", "currentCSV": "etcdoperator.v0.11.0", "state": "UpgradePending",
             "installPlanRef": {"name": "install-abc", "namespace": "etcd", "kind": "InstallPlan"}, "installplan": {"name": "install-abc", "kind": "InstallPlan"}},
     }));
-    fake.put(&format!("{base}/installplans/install-abc"), json!({
+    fake.insert(&format!("{base}/installplans/install-abc"), json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
         "metadata": {"name": "install-abc", "namespace": "etcd", "resourceVersion": "5", "creationTimestamp": "2026-11-21T09:30:00Z",
             "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "name": "etcd", "uid": "u1"}]},
@@ -92,10 +92,10 @@ pub(crate) fn cluster() -> Fake {
     }));
     for crd in crds() {
         let name = crd["metadata"]["name"].as_str().unwrap().to_owned();
-        fake.put(&format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"), crd);
+        fake.insert(&format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"), crd);
     }
     let etcd = "/apis/etcd.database.coreos.com/v1beta2/namespaces/default/etcdclusters";
-    fake.put(&format!("{etcd}/example-etcd-cluster"), json!({
+    fake.insert(&format!("{etcd}/example-etcd-cluster"), json!({
         "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",
         "metadata": {"name": "example-etcd-cluster", "namespace": "default", "creationTimestamp": "2026-11-21T09:40:00Z"},
         "spec": {"size": 3, "version": "3.4.23"},
@@ -104,10 +104,10 @@ pub(crate) fn cluster() -> Fake {
             "conditions": [{"type": "Available", "status": "True", "reason": "QuorumHealthy", "message": "2 of 3 members are healthy", "lastTransitionTime": "2026-11-21T09:41:00Z"},
                 {"type": "Scaling", "status": "True", "reason": "AddingMember", "message": "from 2 to 3", "lastTransitionTime": "2026-11-21T09:42:00Z"}]},
     }));
-    fake.put("/api/v1/namespaces/default/events/e1", json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e1", "namespace": "default"},
+    fake.insert("/api/v1/namespaces/default/events/e1", json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e1", "namespace": "default"},
         "involvedObject": {"kind": "EtcdCluster", "name": "example-etcd-cluster"}, "type": "Normal", "reason": "NewMemberAdded",
         "message": "New member example-etcd-cluster-zz8mp added to cluster", "lastTimestamp": "2026-11-21T09:42:00Z", "count": 1}));
-    fake.put("/api/v1/namespaces/default/events/e2", json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e2", "namespace": "default"},
+    fake.insert("/api/v1/namespaces/default/events/e2", json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e2", "namespace": "default"},
         "involvedObject": {"kind": "EtcdCluster", "name": "example-etcd-cluster", "uid": "of-one-that-is-gone"}, "type": "Normal", "reason": "DeletedSince",
         "message": "of another", "lastTimestamp": "2026-11-21T09:42:00Z", "count": 1}));
     fake

@@ -134,7 +134,7 @@ impl Catalog {
         let text = self.text(name, group)?;
         let package = assemble::open(name, group, &text).map(Arc::new);
         if let Some(package) = &package {
-            self.recent.put(package, text.len());
+            self.recent.insert(package, text.len());
         }
         Ok(package)
     }

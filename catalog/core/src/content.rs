@@ -55,7 +55,7 @@ impl PackageCache {
         Some(package)
     }
 
-    pub fn put(&self, package: &Arc<Package>, bytes: usize) {
+    pub fn insert(&self, package: &Arc<Package>, bytes: usize) {
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         cached.push((Arc::clone(package), bytes));
         while cached.len() > 1 && cached.iter().map(|(_, bytes)| bytes).sum::<usize>() > CACHE_BYTES {

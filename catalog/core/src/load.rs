@@ -88,7 +88,7 @@ impl TextStorage<'_> {
         Self::Memory(Mutex::default())
     }
 
-    fn put(&self, package: &str, digest: &str, text: &Arc<String>) -> Result<(), (PathBuf, io::Error)> {
+    fn insert(&self, package: &str, digest: &str, text: &Arc<String>) -> Result<(), (PathBuf, io::Error)> {
         match self {
             Self::Memory(texts) => {
                 let mut texts = texts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -227,7 +227,7 @@ fn read(
     if kept && !text.is_empty() {
         group.digest = hex(&Sha256::digest(text.as_bytes()));
         group.checksum = crc32fast::hash(text.as_bytes());
-        failure = storage.put(name, &group.digest, &text).err();
+        failure = storage.insert(name, &group.digest, &text).err();
     }
     Read { group, anew: true, failure }
 }

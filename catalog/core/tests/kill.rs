@@ -54,7 +54,7 @@ fn a_kill_leaves_the_old_content_or_the_new() {
             .spawn()
             .unwrap();
         while !turned.exists() {
-            assert!(child.try_wait().unwrap().is_none(), "the process ended by itself");
+            assert!(child.try_wait().unwrap().is_none(), "the process ended before it was killed");
             std::thread::yield_now();
         }
         // when it is killed at some time in the next refresh

@@ -72,7 +72,7 @@ fn the_files_match_the_types() {
     }
     for entry in std::fs::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(known.contains(&name), "olm/api/crds/{name} is no CRD of ours");
+        assert!(known.contains(&name), "olm/api/crds/{name} is not a CRD of this project");
     }
 }
 

@@ -246,7 +246,7 @@ impl Load {
             self.problems.push(BundleError::Csv { origin, name, field, place: place.map(Box::new), message });
         };
         if name(&csv_raw).is_empty() {
-            broken("metadata.name".into(), "it is missing; it is the bundle's identity".into());
+            broken("metadata.name".into(), "it is required: it identifies the bundle".into());
         }
         let csv = serde_path_to_error::deserialize(&csv_raw).unwrap_or_else(|error| {
             broken(error.path().to_string(), error.inner().to_string());

@@ -242,7 +242,7 @@ const FILES: &[(&str, &[&str], &str)] = &[
     ("badAnnotationNames.csv.yaml", &["csv-annotation-case"], ""),
     ("badName.csv.yaml", &["csv-name-invalid", "deployment-no-containers"], ""),
     ("correct.csv.empty.example.yaml", &["csv-display-name-missing", "deployment-selector"], "upstream misses displayName as well, which its test does not ask for; the API server refuses a Deployment without selector"),
-    ("correct.csv.olm.properties.annotation.yaml", &["alm-examples-foreign", "csv-display-name-missing", "deployment-selector"], "the same; upstream does not read a single example that is no list"),
+    ("correct.csv.olm.properties.annotation.yaml", &["alm-examples-foreign", "csv-display-name-missing", "deployment-selector"], "the same; upstream does not read a single example that is not a list"),
     ("correct.csv.with.conversion.webhook.yaml", &["webhook-deployment"], "the webhook's deployment is not there, which upstream finds when it installs"),
     ("correct.csv.yaml", &[], ""),
     ("dataTypeMismatch.csv.yaml", &["csv-shape"], ""),

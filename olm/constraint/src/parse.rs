@@ -42,10 +42,10 @@ pub enum Problem {
     #[error("constraints are nested more than {MOST_LEVELS} levels deep")]
     TooDeep,
     /// The value is not a map.
-    #[error("it is no map")]
+    #[error("it is not a map")]
     NoMap(&'static [&'static str]),
     /// A failure message that is a number, list or map.
-    #[error("it is no text")]
+    #[error("it is not a string")]
     NoText,
     /// An unknown key: ignoring a condition would install a bundle where it must not be.
     #[error("unknown field {:?}", cut(.key))]
@@ -58,12 +58,12 @@ pub enum Problem {
     #[error("the constraint is empty")]
     Empty,
     /// An empty `all`, `any` or `not`.
-    #[error("it is no list of constraints, or an empty one")]
+    #[error("it is not a list of constraints, or it is empty")]
     NoConstraints,
     /// Several kinds of constraints in one.
-    #[error("it has {} at once, of which OLM would heed one", .0.join(" and "))]
+    #[error("it has {} at once, of which OLM reads one", .0.join(" and "))]
     Ambiguous(Vec<&'static str>),
-    #[error("it is required and must be a text")]
+    #[error("it is required, expected a string")]
     Missing,
     #[error("{:?}: {error}", cut(.range))]
     Range { range: String, error: RangeError },

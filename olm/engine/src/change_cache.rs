@@ -27,7 +27,7 @@ struct CachedChange {
 }
 
 impl ChangeCache {
-    pub fn put(&self, basis: Basis, change: Arc<Change>) {
+    pub fn insert(&self, basis: Basis, change: Arc<Change>) {
         let (namespace, digest) = (change.plan.namespace.clone(), change.plan.digest.clone());
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|kept| kept.at.elapsed() < GOOD_FOR);

@@ -26,7 +26,7 @@ struct PackageCache {
     bundles: usize,
 }
 
-static KEPT: LazyLock<Mutex<PackageCache>> = LazyLock::new(Mutex::default);
+static CACHE: LazyLock<Mutex<PackageCache>> = LazyLock::new(Mutex::default);
 
 impl PackageCache {
     fn insert(&mut self, key: Key, package: Arc<Package>) {
@@ -55,18 +55,18 @@ fn print(package: &Package) -> u64 {
 /// The hash of a package that was recently [`prepared`]; `None` where it is no longer cached.
 pub(super) fn edition(catalog: &LoadedCatalog, name: &str) -> Option<u64> {
     let key = (catalog.catalog.digest.clone(), name.to_owned());
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner).packages.get(&key).map(|(_, print)| *print)
+    CACHE.lock().unwrap_or_else(PoisonError::into_inner).packages.get(&key).map(|(_, print)| *print)
 }
 
 /// A package of a catalog as the resolver sees it; `None` when the catalog has none of that name.
 pub async fn prepared(catalog: &LoadedCatalog, name: &str) -> Result<Option<Arc<Package>>, Refusal> {
     let key = (catalog.catalog.digest.clone(), name.to_owned());
-    if let Some((package, _)) = KEPT.lock().unwrap_or_else(PoisonError::into_inner).packages.get(&key) {
+    if let Some((package, _)) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).packages.get(&key) {
         return Ok(Some(package.clone()));
     }
     let Some(package) = read(catalog, name).await? else { return Ok(None) };
     let package = Arc::new(prepare(&package));
-    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     // A concurrent call may have added it.
     if !all.packages.contains_key(&key) {
         all.insert(key, package.clone());

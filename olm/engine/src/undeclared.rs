@@ -152,6 +152,6 @@ mod tests {
             assert_eq!(strip(&format!("{start}{causes}"), &mut object), None, "{causes}");
             assert_eq!(object, deployment(), "{causes}");
         }
-        assert_eq!(strip("the server said no", &mut deployment()), None);
+        assert_eq!(strip("the server refused it", &mut deployment()), None);
     }
 }

@@ -224,7 +224,7 @@ impl<'v, 'a> Checker<'v, 'a> {
         };
         leave(
             "objects of versions that are not served any more",
-            "only the conversion webhook knows what becomes of them",
+            "the conversion webhook decides on the result",
             self.unconverted,
         );
         leave(

@@ -31,7 +31,7 @@ use crate::{
     backoff::Backoff,
     cache::ClusterCache,
     controllers::{catalog_source::Jobs, csv},
-    guard::guarded,
+    fenced_client::fenced,
     health::Health,
     metrics::Metrics,
     reviews::Reviews,
@@ -140,7 +140,7 @@ impl Ctx {
         let cache_dir = Arc::new(CacheDir::open(options.cache_dir.as_deref())?);
         let (refresh, metrics) = (Arc::<Refresh>::default(), Arc::<Metrics>::default());
         let fence = Arc::<Fence>::default();
-        let client = guarded(client, Arc::clone(&fence), Arc::clone(&metrics));
+        let client = fenced(client, Arc::clone(&fence), Arc::clone(&metrics));
         let reporter = Reporter { controller: "olm-manager".into(), instance: Some(identity.to_owned()) };
         Ok(Self {
             resources: Resources::new(client.clone()),

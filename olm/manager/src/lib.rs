@@ -11,7 +11,7 @@ mod context;
 mod controllers;
 #[cfg(test)]
 mod events;
-mod guard;
+mod fenced_client;
 mod health;
 mod http;
 mod metrics;

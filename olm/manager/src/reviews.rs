@@ -113,7 +113,7 @@ impl Reviews {
         if user.is_none() {
             user = self.review_token(token, Some(vec![MANAGER.to_owned()])).await?;
         }
-        locked(&self.users).put(key, user.clone(), Instant::now());
+        locked(&self.users).insert(key, user.clone(), Instant::now());
         user.ok_or(Refusal::Unauthorized)
     }
 
@@ -168,7 +168,7 @@ impl Reviews {
             let reason = status.reason.filter(|reason| !reason.is_empty()).map(|r| format!(": {r}"));
             format!("{}{}", forbidden(user, act), reason.unwrap_or_default())
         });
-        locked(&self.rights).put(key, denied.clone(), Instant::now());
+        locked(&self.rights).insert(key, denied.clone(), Instant::now());
         denied.map_or(Ok(()), |why| Err(Refusal::Forbidden(why)))
     }
 }
@@ -215,7 +215,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
         (now.duration_since(*at) < TTL).then(|| value.clone())
     }
 
-    fn put(&mut self, key: K, value: V, now: Instant) {
+    fn insert(&mut self, key: K, value: V, now: Instant) {
         if self.0.len() >= MOST_CACHED {
             self.0.retain(|_, (at, _)| now.duration_since(*at) < TTL);
         }
@@ -360,11 +360,11 @@ mod tests {
     fn t11_cached_answers_end_and_are_bounded() {
         let mut cache = Cache::default();
         let start = Instant::now();
-        cache.put(0, true, start);
+        cache.insert(0, true, start);
         assert_eq!(cache.get(&0, start + TTL / 2), Some(true));
         assert_eq!(cache.get(&0, start + TTL), None);
         for key in 0..MOST_CACHED + 10 {
-            cache.put(key, true, start + TTL / 2);
+            cache.insert(key, true, start + TTL / 2);
         }
         assert_eq!(cache.0.len(), MOST_CACHED);
     }

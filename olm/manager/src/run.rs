@@ -190,7 +190,7 @@ async fn lead(client: Client, options: Options, ctx: Arc<Ctx>, stop: Cancellatio
     };
     // The lease is released only after the last write.
     let (work, released) = (CancellationToken::new(), CancellationToken::new());
-    let mut controllers = tokio::spawn(adoption::guarded(ctx, work.clone(), controllers));
+    let mut controllers = tokio::spawn(adoption::run_without_other_olm(ctx, work.clone(), controllers));
     let _abort = AbortOnDrop(controllers.abort_handle());
     let hold = async {
         match held {

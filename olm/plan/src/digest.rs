@@ -99,7 +99,7 @@ struct Digester {
 
 impl Write for Digester {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.put(bytes);
+        self.append(bytes);
         Ok(bytes.len())
     }
 
@@ -111,7 +111,7 @@ impl Write for Digester {
 impl Digester {
     fn line(&mut self, value: &Value) {
         self.value(value);
-        self.put(b"\n");
+        self.append(b"\n");
     }
 
     /// The digest of everything so far, in hex.
@@ -120,7 +120,7 @@ impl Digester {
         self.hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn put(&mut self, bytes: &[u8]) {
+    fn append(&mut self, bytes: &[u8]) {
         self.written += bytes.len();
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= CHUNK {
@@ -137,7 +137,7 @@ impl Digester {
     fn value(&mut self, value: &Value) {
         match value {
             Value::Object(map) => {
-                self.put(b"{");
+                self.append(b"{");
                 // as generators write them, and servers all maps
                 if map.keys().is_sorted() {
                     map.iter().for_each(|entry| self.entry(entry));
@@ -146,15 +146,15 @@ impl Digester {
                     entries.sort_unstable_by_key(|(key, _)| *key);
                     entries.into_iter().for_each(|entry| self.entry(entry));
                 }
-                self.put(b"}");
+                self.append(b"}");
             }
             Value::Array(list) => {
-                self.put(b"[");
+                self.append(b"[");
                 for item in list {
                     self.value(item);
-                    self.put(b",");
+                    self.append(b",");
                 }
-                self.put(b"]");
+                self.append(b"]");
             }
             Value::String(text) => self.text(text),
             other => self.scalar(other),
@@ -163,9 +163,9 @@ impl Digester {
 
     fn entry(&mut self, (key, value): (&String, &Value)) {
         self.text(key);
-        self.put(b":");
+        self.append(b":");
         self.value(value);
-        self.put(b",");
+        self.append(b",");
     }
 
     /// A string as JSON.
@@ -177,7 +177,7 @@ impl Digester {
             self.buffer.push(b'"');
             self.buffer.extend_from_slice(text.as_bytes());
             self.written += text.len() + 1;
-            self.put(b"\"");
+            self.append(b"\"");
         } else {
             self.scalar(&text);
         }

@@ -178,7 +178,7 @@ fn parse_comparator(
         hint: match operator.trim_start_matches(['<', '>', '=', '!']) {
             "v" => " and write the version without \"v\"",
             "~" | "^" => {
-                " (\"~\" and \"^\" are not part of this grammar; 1.2.x or >=1.2.0 <2.0.0 say the same)"
+                " (\"~\" and \"^\" are not part of this grammar; 1.2.x or >=1.2.0 <2.0.0 are equivalent)"
             }
             _ => "",
         },

@@ -23,14 +23,12 @@ mod names;
 mod observe;
 pub mod observed;
 pub mod plan;
-#[cfg(test)]
-mod real_etcd;
-#[cfg(test)]
-mod real_secured;
 pub mod restore;
 pub mod status;
 pub mod storage;
 mod survivor;
+#[cfg(test)]
+mod tests;
 pub mod tls;
 pub mod validate;
 mod watch;

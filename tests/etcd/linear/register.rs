@@ -100,7 +100,7 @@ impl Remaining {
     }
 
     /// Restores the last removed pair.
-    fn put(&mut self, call: usize) {
+    fn restore(&mut self, call: usize) {
         self.relink(self.returns[self.events[call].op]);
         self.relink(call);
     }
@@ -167,7 +167,7 @@ pub fn check(history: &[Timed<Op>]) -> Verdict {
         let op = left.events[call].op;
         done[op / 64] &= !(1 << (op % 64));
         value = before;
-        left.put(call);
+        left.restore(call);
         place = left.next[call];
     }
 }

@@ -308,7 +308,7 @@ pub fn broken_rules(change: &Change, facts: &Facts) -> Vec<String> {
         }
         Change::Promote(id) => {
             let learner = learners.iter().find(|m| m.id == *id);
-            rule(learner.is_some_and(|m| !m.name.is_empty()), "5: it is no learner that started".into());
+            rule(learner.is_some_and(|m| !m.name.is_empty()), "5: it is not a learner that started".into());
             let leader = facts.leader().and_then(|id| facts.by_id(id)).map_or(0, |report| report.index);
             let caught_up = facts.by_id(*id).is_some_and(|report| {
                 report.learner && report.applied > 0 && report.applied + BEHIND >= leader
@@ -320,7 +320,7 @@ pub fn broken_rules(change: &Change, facts: &Facts) -> Vec<String> {
         Change::Remove(id) if voters.iter().any(|m| m.id == *id) => {
             let left = healthy.iter().filter(|other| **other != *id).count();
             rule(voters.len() > 1, "3: it is the only voter".into());
-            rule(left >= quorum(voters.len() - 1), "3: those who stay are no quorum".into());
+            rule(left >= quorum(voters.len() - 1), "3: the remaining members are not a quorum".into());
             rule(
                 !healthy.contains(id) || unhealthy == 0,
                 "3: a good member goes while another is bad".into(),
@@ -328,7 +328,7 @@ pub fn broken_rules(change: &Change, facts: &Facts) -> Vec<String> {
             rule(facts.leader() != Some(*id), "3: it leads".into());
         }
         Change::MoveLeader(id) => {
-            rule(healthy.contains(id), "3: who shall lead is no healthy voter".into());
+            rule(healthy.contains(id), "3: the new leader is not a healthy voter".into());
         }
         Change::Update(id) => {
             rule(!learners.iter().any(|m| m.id == *id), "6.7: a learner's addresses are changed".into());

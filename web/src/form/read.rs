@@ -17,7 +17,7 @@ pub(crate) fn read(fields: &[Field], answers: &Fields, document: &mut Value) -> 
         if field.widget == Widget::Resources {
             for part in resource_parts(&field.pointer) {
                 if let Some(raw) = answers.raw(&part) {
-                    put(
+                    set(
                         document,
                         &part,
                         (!raw.trim().is_empty()).then(|| Value::String(raw.trim().to_owned())),
@@ -28,7 +28,7 @@ pub(crate) fn read(fields: &[Field], answers: &Fields, document: &mut Value) -> 
         }
         let raw = answers.raw(&field.pointer);
         match answer(field, raw, document.pointer(&field.pointer)) {
-            Ok(Some(change)) => put(document, &field.pointer, change),
+            Ok(Some(change)) => set(document, &field.pointer, change),
             Ok(None) => {}
             Err(text) => {
                 problems.insert(field.pointer.clone(), text);
@@ -102,13 +102,13 @@ pub(crate) fn parse_yaml(text: &str) -> Result<Value, String> {
 }
 
 /// Sets or removes a field; groups that become empty are removed too.
-fn put(document: &mut Value, pointer: &str, value: Option<Value>) {
+fn set(document: &mut Value, pointer: &str, value: Option<Value>) {
     let parts: Vec<String> =
         pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
-    put_at(document, &parts, value);
+    set_at(document, &parts, value);
 }
 
-fn put_at(document: &mut Value, parts: &[String], value: Option<Value>) {
+fn set_at(document: &mut Value, parts: &[String], value: Option<Value>) {
     let [key, rest @ ..] = parts else { return };
     if !document.is_object() {
         if value.is_none() {
@@ -134,7 +134,7 @@ fn put_at(document: &mut Value, parts: &[String], value: Option<Value>) {
     }
     let inner = map.entry(key.clone()).or_insert_with(|| Value::Object(Map::new()));
     let had = inner.as_object().is_some_and(|m| !m.is_empty());
-    put_at(inner, rest, value);
+    set_at(inner, rest, value);
     if removing && had && inner.as_object().is_some_and(Map::is_empty) {
         map.shift_remove(key);
     }

@@ -272,7 +272,7 @@ async fn an_object_is_created_from_the_form() {
     let csv = fake.paths().into_iter().find(|path| path.contains("/clusterserviceversions/")).unwrap();
     let mut watching = fake.get(&csv).unwrap();
     watching["metadata"]["annotations"]["olm.targetNamespaces"] = "etcd".into();
-    fake.put(&csv, watching);
+    fake.insert(&csv, watching);
     let page = browser.get(path).await;
     assert!(page.text.contains("value=\"etcd\""), "{}", page.text);
     // when a value is invalid, then the error is at the field and the typed values are retained
@@ -404,7 +404,7 @@ async fn an_uninstall_shows_its_plan_and_carries_out_no_other() {
     let clusters = "/apis/etcd.database.coreos.com/v1beta2/namespaces/default/etcdclusters";
     let mut other = fake.get(&format!("{clusters}/example-etcd-cluster")).unwrap();
     other["metadata"]["name"] = "other".into();
-    fake.put(&format!("{clusters}/other"), other);
+    fake.insert(&format!("{clusters}/other"), other);
     let fields = [("what", "instances"), ("confirm", "etcd"), ("digest-instances", digest)];
     let answer = browser.post(path, &fields).await;
     // then nothing is deleted, and the page shows the current plan

@@ -101,7 +101,7 @@ impl Fake {
         })
     }
 
-    pub(crate) fn put(&self, path: &str, object: Value) {
+    pub(crate) fn insert(&self, path: &str, object: Value) {
         self.objects.lock().unwrap().insert(path.to_owned(), object);
     }
 

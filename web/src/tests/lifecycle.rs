@@ -26,7 +26,7 @@ impl Fake {
     fn change(&self, path: &str, change: impl FnOnce(&mut Value)) {
         let mut object = self.get(path).unwrap();
         change(&mut object);
-        self.put(path, object);
+        self.insert(path, object);
     }
 }
 
@@ -49,20 +49,20 @@ pub(super) fn scene() -> Fake {
         if let Some(user) = approved_by {
             plan["metadata"]["annotations"]["olm.approvedBy"] = user.into();
         }
-        fake.put(&format!("{BASE}/installplans/{name}"), plan);
+        fake.insert(&format!("{BASE}/installplans/{name}"), plan);
     }
     fake
 }
 
 /// An operator that was installed as a dependency of etcd, and that no other operator requires.
 pub(super) fn installed_along(fake: &Fake) {
-    fake.put(&format!("{BASE}/subscriptions/helper"), json!({
+    fake.insert(&format!("{BASE}/subscriptions/helper"), json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
         "metadata": {"name": "helper", "namespace": "etcd", "uid": "u8", "annotations": {"olm.requiredBy": "etcd"}},
         "spec": {"name": "helper", "source": "community", "sourceNamespace": "olm"},
         "status": {"installedCSV": "helper.v1.0.0", "currentCSV": "helper.v1.0.0", "state": "AtLatestKnown"},
     }));
-    fake.put(&format!("{BASE}/clusterserviceversions/helper.v1.0.0"), json!({
+    fake.insert(&format!("{BASE}/clusterserviceversions/helper.v1.0.0"), json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
         "metadata": {"name": "helper.v1.0.0", "namespace": "etcd", "uid": "u9"},
         "spec": {"displayName": "Helper", "version": "1.0.0", "install": {"strategy": "deployment", "spec": {"deployments": []}},
@@ -83,7 +83,7 @@ pub(super) fn upgraded(fake: &Fake) {
     csv["metadata"] = old["metadata"].clone();
     csv["metadata"]["name"] = "etcdoperator.v0.11.0".into();
     csv["status"] = old["status"].clone();
-    fake.put(&format!("{BASE}/clusterserviceversions/etcdoperator.v0.11.0"), csv);
+    fake.insert(&format!("{BASE}/clusterserviceversions/etcdoperator.v0.11.0"), csv);
     fake.change(&format!("{BASE}/subscriptions/etcd"), |s| {
         s["status"] = json!({"installedCSV": "etcdoperator.v0.11.0", "currentCSV": "etcdoperator.v0.11.0", "state": "AtLatestKnown"});
     });
@@ -456,7 +456,7 @@ async fn the_doctor_finds_and_removes_only_what_it_finds() {
         csv["metadata"]["namespace"] = "default".into();
         csv["metadata"]["uid"] = "copy".into();
         csv["metadata"]["labels"] = json!({"olm.copiedFrom": "etcd"});
-        fake.put(copy, csv);
+        fake.insert(copy, csv);
     })
     .await;
     let page = browser.get("/doctor").await;

@@ -59,7 +59,7 @@ pub fn write_bundle_repository_with_progress(
         written.insert(package.name, folder);
         Ok(())
     })?;
-    staging.put(out, format)?;
+    staging.move_to(out, format)?;
     Ok(problems)
 }
 

@@ -97,7 +97,7 @@ impl Staging {
     }
 
     /// Moves every package into place.
-    pub fn put(self, out: &Path, format: Format) -> Result<(), BuildError> {
+    pub fn move_to(self, out: &Path, format: Format) -> Result<(), BuildError> {
         let failed = |source| BuildError::Write { path: out.to_owned(), source };
         for entry in fs::read_dir(self.path()).map_err(failed)? {
             let made = entry.map_err(failed)?;

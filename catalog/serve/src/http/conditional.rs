@@ -26,7 +26,7 @@ impl Validators {
     pub fn unmet(&self, headers: &HeaderMap) -> Option<Response> {
         let status = self.status(headers)?;
         let mut response = status.into_response();
-        self.put(response.headers_mut());
+        self.add_to(response.headers_mut());
         Some(response)
     }
 
@@ -58,7 +58,7 @@ impl Validators {
     }
 
     /// The headers of every answer, `304` included.
-    pub fn put(&self, headers: &mut HeaderMap) {
+    pub fn add_to(&self, headers: &mut HeaderMap) {
         if let Ok(etag) = HeaderValue::from_str(&self.etag) {
             headers.insert(header::ETAG, etag);
         }
@@ -113,7 +113,7 @@ impl Encoding {
         if named.unwrap_or(any) { Self::Gzip } else { Self::Identity }
     }
 
-    pub fn put(self, headers: &mut HeaderMap) {
+    pub fn add_to(self, headers: &mut HeaderMap) {
         if self == Self::Gzip {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(validators.status(&since), None);
         assert_eq!(validators.etag, "\"a-gzip\"");
         let mut answer = HeaderMap::new();
-        validators.put(&mut answer);
+        validators.add_to(&mut answer);
         assert!(!answer.contains_key(header::LAST_MODIFIED));
     }
 }

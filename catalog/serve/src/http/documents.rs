@@ -82,8 +82,8 @@ async fn answer(
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, CONTENT_TYPE);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    encoding.put(headers);
-    validators.put(headers);
+    encoding.add_to(headers);
+    validators.add_to(headers);
     response
 }
 

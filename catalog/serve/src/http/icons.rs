@@ -51,7 +51,7 @@ pub(super) async fn icon(target: Target, headers: HeaderMap) -> Response {
     };
     let mut response = Response::new(Body::from(icon.data.clone()));
     let headers = response.headers_mut();
-    validators.put(headers);
+    validators.add_to(headers);
     headers.remove(header::VARY);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

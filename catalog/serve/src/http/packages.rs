@@ -98,8 +98,8 @@ async fn answer(
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CONTENT_LENGTH, length.into());
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    encoding.put(headers);
-    validators.put(headers);
+    encoding.add_to(headers);
+    validators.add_to(headers);
     response
 }
 

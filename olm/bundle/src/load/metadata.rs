@@ -150,12 +150,12 @@ impl Metadata {
                 // YAML parses an unquoted `4.6` or `true` as number or boolean.
                 Value::Bool(_) | Value::Number(_) => {
                     let text =
-                        format!("{key} is {value}, which is no text; upstream's tools refuse the file");
+                        format!("{key} is {value}, expected a string; upstream's tools refuse the file");
                     findings.note("annotation-not-text", join("annotations", key), text, "put it in quotes");
                     value.to_string()
                 }
                 _ => {
-                    let message = format!("annotation {key} is not a text");
+                    let message = format!("annotation {key} is not a string");
                     findings.problem(join("annotations", key), message);
                     continue;
                 }

@@ -137,7 +137,7 @@ fn objects_need_a_named_csv() {
         Bundle::from_objects(vec![nameless])
             .unwrap_err()
             .to_string()
-            .contains("metadata.name: it is missing")
+            .contains("metadata.name: it is required")
     );
     assert!(Bundle::from_objects(vec![Value::Null]).unwrap_err().to_string().contains("object 1"));
 }
@@ -270,7 +270,7 @@ fn links_that_lead_out_are_refused() {
     Bundle::from_dir(dir.path()).unwrap();
     // one that leads out is rejected, and so is a dangling one
     for (target, text) in
-        [(outside.path().join("secret.yaml"), "leads out of the bundle"), ("/nowhere".into(), "No such file")]
+        [(outside.path().join("secret.yaml"), "outside of the bundle"), ("/nowhere".into(), "No such file")]
     {
         let link = dir.path().join("manifests/link.yaml");
         std::os::unix::fs::symlink(target, &link).unwrap();

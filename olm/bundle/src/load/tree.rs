@@ -120,7 +120,7 @@ impl<'a> Tree<'a> {
     /// A file's content; never more than the limit is read.
     pub fn read(&self, path: &str) -> Result<Cow<'_, [u8]>, BundleError> {
         let too_large = || {
-            let text = format!("it has more than {LARGEST_FILE} bytes, which no manifest has");
+            let text = format!("it has more than {LARGEST_FILE} bytes, the maximum for a file");
             Error::new(ErrorKind::FileTooLarge, text)
         };
         match self {
@@ -129,12 +129,12 @@ impl<'a> Tree<'a> {
                 let failed = |source| BundleError::Read { path: path.clone(), source };
                 let target = fs::canonicalize(&path).map_err(failed)?;
                 if !target.starts_with(real) {
-                    let text = "it is a link that leads out of the bundle; put the file itself there";
+                    let text = "it is a link to a path outside of the bundle; replace it with the file";
                     return Err(failed(Error::new(ErrorKind::PermissionDenied, text)));
                 }
                 // Reading a pipe would block.
                 if !target.is_file() {
-                    return Err(failed(Error::new(ErrorKind::InvalidInput, "it is no regular file")));
+                    return Err(failed(Error::new(ErrorKind::InvalidInput, "not a regular file")));
                 }
                 let mut content = Vec::new();
                 let file = fs::File::open(&target).map_err(failed)?;

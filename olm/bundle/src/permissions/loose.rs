@@ -55,10 +55,10 @@ pub(super) fn loose(role: &Value, bound: bool, own: &Own<'_>, left: &mut usize) 
     let rules = describe(foreign, own.crds).into_iter().filter(|rule| rule.level <= most);
     list.extend(rules.map(|rule| match adds_to.as_slice() {
         [] => {
-            PermissionRule { rule: format!("{}, by {kind} {name}, which nothing binds", rule.rule), ..rule }
+            PermissionRule { rule: format!("{}, by {kind} {name}, which has no binding", rule.rule), ..rule }
         }
         roles => PermissionRule {
-            rule: format!("{}, for everybody with ClusterRole {}", rule.rule, roles.join(", ")),
+            rule: format!("{}, for all subjects of ClusterRole {}", rule.rule, roles.join(", ")),
             level: Level::High,
             reason: Some("adds to the rights of others".to_owned()),
             ..rule

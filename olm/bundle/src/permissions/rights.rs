@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use olm_kube_schema::rbac::covering_resources;
 use serde_json::Value;
 
 use super::describe::describe;
@@ -113,14 +114,12 @@ impl<'a> Rights<'a> {
         if rights.contains(right) {
             return true;
         }
-        // `pods/exec` is covered by `*` and by `*/exec`
-        let sub = right.resource.split_once('/').map(|(_, sub)| format!("*/{sub}"));
-        let resources = [Some(right.resource), Some("*"), sub.as_deref()];
+        let resources = covering_resources(right.resource);
         for namespace in one_or_none(right.namespace) {
             for name in one_or_none(right.name) {
                 for verb in [right.verb, "*"] {
                     for group in [right.group, "*"] {
-                        for resource in resources.into_iter().flatten() {
+                        for resource in &resources {
                             if rights.contains(&Right {
                                 namespace,
                                 group,

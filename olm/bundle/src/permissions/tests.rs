@@ -126,9 +126,9 @@ fn t06_roles_that_add_to_others_are_high() {
     let to_view = json!({ "rbac.authorization.k8s.io/aggregate-to-view": "true" });
     let everything = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
     let found = reported(&[role(to_view.clone(), everything)]);
-    assert_eq!(found, [("* everything, for everybody with ClusterRole view".to_owned(), Level::High)]);
+    assert_eq!(found, [("* everything, for all subjects of ClusterRole view".to_owned(), Level::High)]);
     let found = reported(&[role(to_view.clone(), json!([rule("", "configmaps", &["get"])]))]);
-    assert_eq!(found, [("get configmaps, for everybody with ClusterRole view".to_owned(), Level::High)]);
+    assert_eq!(found, [("get configmaps, for all subjects of ClusterRole view".to_owned(), Level::High)]);
     // the bundle's own kinds are for its users
     let crd = json!({ "kind": "CustomResourceDefinition", "metadata": { "name": "mine.example.com" } });
     let own = role(
@@ -163,7 +163,7 @@ fn t06_roles_that_others_add_to_are_high() {
 fn t06_roles_that_nothing_binds_are_graded() {
     let role = |rules: Value| [json!({ "kind": "ClusterRole", "metadata": { "name": "r" }, "rules": rules })];
     let found = reported(&role(json!([rule("", "secrets", &["get"]), rule("", "pods", &["get"])])));
-    assert_eq!(found, [("get secrets, by ClusterRole r, which nothing binds".to_owned(), Level::High)]);
+    assert_eq!(found, [("get secrets, by ClusterRole r, which has no binding".to_owned(), Level::High)]);
     assert_eq!(reported(&role(json!([rule("", "pods", &["get"])]))), []);
 }
 

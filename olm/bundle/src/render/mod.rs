@@ -122,14 +122,14 @@ fn check(bundle: &Bundle) -> Result<(), RenderError> {
         return invalid("metadata.name", text);
     }
     if let Some(version) = bundle.version_text().filter(|_| bundle.version().is_none()) {
-        let text = format!("`{version}` is no semantic version; write MAJOR.MINOR.PATCH");
+        let text = format!("`{version}` is not a semantic version; write MAJOR.MINOR.PATCH");
         return invalid("spec.version", text);
     }
     let mut seen = BTreeSet::new();
     for object in &bundle.objects {
         let (kind, name) = (kind(object), name(object));
         if phase_of(kind).is_none() {
-            let text = "bundles cannot hold this kind; let the operator make it, and take the manifest out of the bundle";
+            let text = "bundles cannot hold this kind; let the operator create it, and remove the manifest from the bundle";
             return invalid(&format!("{kind} {name}"), text.to_owned());
         }
         if name.is_empty() {

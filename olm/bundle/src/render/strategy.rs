@@ -24,7 +24,7 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), RenderError> {
     for (index, deployment) in bundle.deployments().iter().enumerate() {
         let name = deployment.get("name").and_then(Value::as_str).unwrap_or_default();
         if !names.insert(name) {
-            let text = format!("a Deployment before it is called `{name}` too; give each a name of its own");
+            let text = format!("the name `{name}` is used twice; rename one of the Deployments");
             return invalid(format!("spec.install.spec.deployments[{index}].name"), &text);
         }
     }
@@ -47,11 +47,11 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), RenderError> {
 fn fault(rule: &Value) -> Option<(&'static str, &'static str)> {
     let empty = |field: &str| rule.get(field).and_then(Value::as_array).is_none_or(Vec::is_empty);
     if empty("verbs") {
-        return Some((".verbs", "it is empty; name at least one verb, or take the rule away"));
+        return Some((".verbs", "it is empty; name at least one verb, or remove the rule"));
     }
     if !empty("nonResourceURLs") {
         let both = !empty("apiGroups") || !empty("resources") || !empty("resourceNames");
-        return both.then_some(("", "it is about resources and about URLs; make two rules of it"));
+        return both.then_some(("", "it has both resources and URLs; split it into two rules"));
     }
     if empty("apiGroups") {
         return Some((".apiGroups", "it is empty; name the API groups (\"\" is the core one)"));
@@ -90,7 +90,7 @@ mod tests {
         assert!(no_verb.contains(&format!("{place}.verbs: it is empty")), "{no_verb}");
         // upstream: BadStrategyPermissions
         let both = refused(&rule(json!({ "verbs": ["*"], "resources": ["*"], "nonResourceURLs": ["/osb"] })));
-        assert!(both.contains(&format!("{place}: it is about resources and about URLs")), "{both}");
+        assert!(both.contains(&format!("{place}: it has both resources and URLs")), "{both}");
         assert!(check(&bundle(&rule(json!({ "verbs": ["get"], "nonResourceURLs": ["/metrics"] })))).is_ok());
     }
 }

@@ -164,7 +164,7 @@ fn refusals_name_the_remedy() {
         (
             bundle(|csv, _| csv["spec"]["version"] = "one.two".into()),
             &[],
-            "spec.version: `one.two` is no semantic version",
+            "spec.version: `one.two` is not a semantic version",
         ),
         (bundle(|_, objects| objects[0]["kind"] = "Pod".into()), &[], "Pod s: bundles cannot hold this kind"),
         (

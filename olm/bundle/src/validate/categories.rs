@@ -31,7 +31,7 @@ pub(super) fn check_capabilities(bundle: &Bundle, findings: &mut Findings) {
     if let Some(level) = bundle.csv_annotation("capabilities")
         && !CAPABILITIES.contains(&level)
     {
-        let text = format!("{} is no level of capability", quote(level));
+        let text = format!("unknown capability level {}", quote(level));
         let fix = fix(level, &CAPABILITIES);
         findings.of(Origin::Csv).error("capability-unknown", "metadata.annotations.capabilities", text, fix);
     }
@@ -42,7 +42,7 @@ pub(super) fn check(bundle: &Bundle, options: &Options, findings: &mut Findings)
     let custom: Vec<&str> = options.categories.iter().map(String::as_str).collect();
     let known: &[&str] = if custom.is_empty() { &CATEGORIES } else { &custom };
     for category in categories.split(',').map(str::trim).filter(|category| !known.contains(category)) {
-        let text = format!("{} is no category", quote(category));
+        let text = format!("unknown category {}", quote(category));
         let fix = fix(category, known);
         findings.of(Origin::Csv).error("category-unknown", "metadata.annotations.categories", text, fix);
     }

@@ -39,7 +39,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
         }
         Some(Err(error)) => {
             let text = format!(
-                "olm.maxOpenShiftVersion {} is no version: {error}",
+                "olm.maxOpenShiftVersion {} is not a version: {error}",
                 quote(&most.unwrap_or_default())
             );
             csv.error("community-max-openshift", field, text, "write 4.8 or older");
@@ -63,7 +63,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
             annotations.error("community-openshift-versions", field, text, "write v4.6-v4.8");
         }
         Some(_) => {
-            let text = format!("{why}, and the range is open to it");
+            let text = format!("{why}, and the range includes it");
             annotations.error(
                 "community-openshift-versions",
                 field,

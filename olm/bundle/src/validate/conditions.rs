@@ -28,7 +28,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 fn need(value: &Value, keys: &[&str], field: &str, findings: &mut PartFindings<'_>) {
     for key in keys.iter().filter(|key| text(value, key).is_empty()) {
         let field = format!("{field}.{key}");
-        findings.error("csv-field-missing", field, "it is required and must be a text", "fill it in");
+        findings.error("csv-field-missing", field, "it is required, expected a string", "fill it in");
     }
 }
 
@@ -111,7 +111,7 @@ fn webhooks(bundle: &Bundle, deployments: &BTreeSet<&str>, findings: &mut PartFi
         let list =
             |key: &str| webhook.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         if list("admissionReviewVersions").is_empty() {
-            let text = "the API server must know which versions of AdmissionReview it understands";
+            let text = "it is empty, expected the versions of AdmissionReview that the webhook supports";
             findings.error(
                 "webhook-review-versions",
                 format!("{field}.admissionReviewVersions"),
@@ -133,7 +133,7 @@ fn webhooks(bundle: &Bundle, deployments: &BTreeSet<&str>, findings: &mut PartFi
         }
         let converted = list("conversionCRDs");
         if kind == "ConversionWebhook" && converted.is_empty() {
-            let text = "it converts nothing";
+            let text = "it is empty";
             findings.error(
                 "webhook-conversion-none",
                 format!("{field}.conversionCRDs"),

@@ -40,7 +40,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
                 format!("write {V1}"),
             ),
             other => {
-                let text = format!("{other:?} is no version of this API");
+                let text = format!("{other:?} is not a version of this API");
                 findings.error("crd-api-unknown", "apiVersion", text, format!("write {V1}"));
                 continue;
             }

@@ -43,8 +43,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     let mut csv = findings.of(Origin::Csv);
     if bundle.csv_raw.get("apiVersion").and_then(Value::as_str) != Some("operators.coreos.com/v1alpha1") {
         // Upstream sets its own value, so that such bundles install.
-        let text =
-            "a ClusterServiceVersion is of operators.coreos.com/v1alpha1; the API server knows no other";
+        let text = "API servers serve ClusterServiceVersions in operators.coreos.com/v1alpha1 only";
         csv.warn("csv-api-version", "apiVersion", text, "write operators.coreos.com/v1alpha1");
     }
     names(bundle, &mut csv);
@@ -58,7 +57,7 @@ fn names(bundle: &Bundle, findings: &mut PartFindings<'_>) {
         if let Some(name) = name
             && (!is_dns_subdomain(name) || !is_label_value(name))
         {
-            let text = format!("{} is no name that labels can hold", quote(name));
+            let text = format!("{} is not a valid label value", quote(name));
             let fix = "write at most 63 lower-case letters, digits, \"-\" and \".\", with a letter or digit at both ends";
             findings.error("csv-name-invalid", field, text, fix);
         }
@@ -91,7 +90,7 @@ fn versions(bundle: &Bundle, findings: &mut PartFindings<'_>) {
         None => findings.error(
             "csv-version-missing",
             "spec.version",
-            "catalogs need the version",
+            "it is required: catalogs order bundles by version",
             "write a semantic version such as 1.2.3",
         ),
         Some(text) => {
@@ -125,7 +124,7 @@ fn versions(bundle: &Bundle, findings: &mut PartFindings<'_>) {
         text if Version::parse(text).is_ok() => {}
         text => {
             let why = match parse_lenient(text) {
-                Ok(_) => "a part of it is missing or too much".to_owned(),
+                Ok(_) => "a part is missing or superfluous".to_owned(),
                 Err(error) => error.to_string(),
             };
             let text = format!("{} is not a semantic version: {why}", quote(text));
@@ -163,8 +162,8 @@ fn fields(bundle: &Bundle, findings: &mut PartFindings<'_>) {
         return findings.error("csv-spec-missing", "spec", "there is no spec", "describe the operator in it");
     };
     if spec.get("displayName").and_then(Value::as_str).is_none_or(str::is_empty) {
-        let text = "people see the technical name instead";
-        findings.error("csv-display-name-missing", "spec.displayName", text, "write a name for people");
+        let text = "catalogs show metadata.name instead";
+        findings.error("csv-display-name-missing", "spec.displayName", text, "write a display name");
     }
     for key in spec.keys().filter(|key| !SPEC_FIELDS.contains(&key.as_str())) {
         let same = SPEC_FIELDS.iter().find(|known| known.eq_ignore_ascii_case(key));
@@ -177,7 +176,7 @@ fn fields(bundle: &Bundle, findings: &mut PartFindings<'_>) {
             None => {
                 let nearest = findings.near(key, SPEC_FIELDS);
                 let fix = nearest.map(|near| format!("did you mean {near}? "));
-                let fix = fix.unwrap_or_default() + "remove what a ClusterServiceVersion does not have";
+                let fix = fix.unwrap_or_default() + "remove fields that ClusterServiceVersions do not have";
                 findings.warn("csv-field-unknown", field, "the API server drops it", fix);
             }
         }
@@ -201,7 +200,7 @@ fn release(bundle: &Bundle, findings: &mut PartFindings<'_>) {
         findings.error("csv-version-release", "spec.version", text, "leave one of the two out");
     }
     if Version::parse(&format!("0.0.0-{release}")).is_err() {
-        let text = format!("{} is no release", quote(release));
+        let text = format!("{} is not a valid release", quote(release));
         let fix = "write numbers and words separated by dots, without leading zeros";
         findings.error("csv-release-invalid", "spec.release", text, fix);
     }

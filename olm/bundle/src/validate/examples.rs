@@ -15,7 +15,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     let mut csv = findings.of(Origin::Csv);
     let (alm, old) = (bundle.csv_annotation("alm-examples"), bundle.csv_annotation("olm.examples"));
     if alm.is_some() && old.is_some() {
-        let text = "alm-examples is there as well, and only that one counts";
+        let text = "alm-examples is set too and takes precedence";
         csv.warn("alm-examples-twice", "metadata.annotations[olm.examples]", text, "remove olm.examples");
     }
     let (key, text) = match (alm, old) {
@@ -34,7 +34,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
         Ok(Value::Array(examples)) => examples,
         Ok(single @ Value::Object(_)) => vec![single],
         Ok(_) => {
-            let text = "it is neither a list of objects nor an object";
+            let text = "it is not a list of objects";
             return csv.error("alm-examples-invalid", field, text, "write a JSON list of objects");
         }
         Err(error) => {

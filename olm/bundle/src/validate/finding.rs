@@ -198,7 +198,7 @@ pub(crate) fn repeated_keys(
             object: String::new(),
             field: path.clone(),
             text: format!(
-                "it is there twice, in line {} and in line {}; the last one counts",
+                "it is duplicated, in line {} and in line {}; the last one counts",
                 first.line, second.line
             ),
             fix: "remove one of the two".into(),

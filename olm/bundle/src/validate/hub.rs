@@ -16,7 +16,12 @@ pub(super) fn check(bundle: &Bundle, options: &Options, findings: &mut Findings)
     pairs(bundle, "maintainers", ("name", "email"), "hub-maintainer", is_email, &mut csv);
     pairs(bundle, "links", ("name", "url"), "hub-link", is_url, &mut csv);
     if bundle.version() == Some(Version::new(0, 0, 0)) {
-        csv.error("hub-version", "spec.version", "0.0.0 stands for no version", "write the version");
+        csv.error(
+            "hub-version",
+            "spec.version",
+            "0.0.0 is a placeholder, expected a version",
+            "write the version",
+        );
     }
     icon(bundle, &mut csv);
     removed_apis::check(bundle, options, findings);
@@ -56,7 +61,12 @@ fn pairs(
         }
         if !text(second).is_empty() && !good(text(second)) {
             let field = format!("spec.{list}[{index}].{second}");
-            findings.error(code, field, format!("{} is no {second}", quote(text(second))), "correct it");
+            findings.error(
+                code,
+                field,
+                format!("{} is not a valid {second}", quote(text(second))),
+                "correct it",
+            );
         }
     }
 }
@@ -115,7 +125,7 @@ fn icon(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     }
     let media_type = text("mediatype");
     if !media_type.is_empty() && !MEDIA_TYPES.contains(&media_type) {
-        let text = format!("{} is no media type of an icon", quote(media_type));
+        let text = format!("{} is not a media type for icons", quote(media_type));
         let fix = format!("write one of {}", MEDIA_TYPES.join(", "));
         findings.error("hub-icon", "spec.icon[0].mediatype", text, fix);
     }

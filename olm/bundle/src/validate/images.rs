@@ -14,12 +14,12 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
         let image = related.get("image").and_then(Value::as_str).unwrap_or_default();
         let field = format!("spec.relatedImages[{index}].image");
         if image.is_empty() {
-            csv.error("related-image-empty", field, "it names no image", "name one or remove the entry");
+            csv.error("related-image-empty", field, "it is empty", "name one or remove the entry");
         } else if let Err(why) = reference(image) {
             csv.error(
                 "related-image-invalid",
                 field,
-                format!("{} is no reference: {why}", quote(image)),
+                format!("{} is not an image reference: {why}", quote(image)),
                 fix,
             );
         }
@@ -40,7 +40,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
                     None => csv.error("container-image-missing", field, "the container has no image", fix),
                     Some(image) => {
                         if let Err(why) = reference(image) {
-                            let text = format!("{} is no reference: {why}", quote(image));
+                            let text = format!("{} is not an image reference: {why}", quote(image));
                             csv.error("container-image-invalid", field, text, fix);
                         }
                     }
@@ -61,7 +61,7 @@ const LONGEST_TAG: usize = 128;
 /// Why it is invalid.
 pub fn reference(image: &str) -> Result<(), String> {
     if let Some((scheme, _)) = image.split_once("://") {
-        return Err(format!("it begins with {scheme}://, which no reference has"));
+        return Err(format!("it starts with {scheme}://, but references have no scheme"));
     }
     let (rest, digest) = match image.split_once('@') {
         Some((rest, digest)) => (rest, Some(digest)),
@@ -70,7 +70,7 @@ pub fn reference(image: &str) -> Result<(), String> {
     if let Some(digest) = digest {
         let (algorithm, hex) = digest.split_once(':').unwrap_or((digest, ""));
         let Some((_, length)) = DIGESTS.iter().find(|(known, _)| *known == algorithm) else {
-            return Err(format!("behind @ there must be sha256:DIGEST, not {}", quote(digest)));
+            return Err(format!("expected sha256:DIGEST after @, found {}", quote(digest)));
         };
         let good =
             hex.len() == *length && hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
@@ -91,7 +91,7 @@ pub fn reference(image: &str) -> Result<(), String> {
             && tag.chars().all(word)
             && !tag.starts_with(['.', '-']);
         if !good {
-            return Err(format!("{} is no tag", quote(tag)));
+            return Err(format!("{} is not a valid tag", quote(tag)));
         }
     }
     if name.len() > LONGEST_NAME {
@@ -106,16 +106,16 @@ pub fn reference(image: &str) -> Result<(), String> {
     if let Some(host) = host
         && !is_host(host)
     {
-        return Err(format!("{} is no host", quote(host)));
+        return Err(format!("{} is not a valid host", quote(host)));
     }
     if path.is_empty() {
         return Err("it has no name".to_owned());
     }
     if has_upper(path) {
-        return Err("the name of a repository is in lower case".to_owned());
+        return Err("repository names must be lower case".to_owned());
     }
     match path.split('/').find(|part| !is_path_component(part)) {
-        Some(part) => Err(format!("{} is no part of a repository's name", quote(part))),
+        Some(part) => Err(format!("{} is not a valid part of a repository name", quote(part))),
         None if host.is_none() && is_digest(path) => {
             Err("a name of 64 hexadecimal digits would be taken for a digest".to_owned())
         }

@@ -36,7 +36,12 @@ fn modes(bundle: &Bundle, findings: &mut PartFindings<'_>) {
                 Some(near) => format!("did you mean {near}?"),
                 None => format!("write one of {}", known.join(", ")),
             };
-            findings.error("install-mode-unknown", field, format!("{} is no install mode", quote(name)), fix);
+            findings.error(
+                "install-mode-unknown",
+                field,
+                format!("unknown install mode {}", quote(name)),
+                fix,
+            );
         } else if !seen.insert(name) {
             findings.error(
                 "install-mode-duplicate",
@@ -69,7 +74,8 @@ fn deployments(bundle: &Bundle, findings: &mut PartFindings<'_>) {
         let forgotten =
             spec.is_some_and(|spec| !spec.is_empty() && spec.get("deployments").is_none_or(Value::is_null));
         let severity = if forgotten { Severity::Error } else { Severity::Warning };
-        let (field, text) = ("spec.install.spec.deployments", "there is no deployment: nothing will run");
+        let (field, text) =
+            ("spec.install.spec.deployments", "there is no deployment, so the operator does not run");
         let fix = "list the operator's deployment";
         findings.add(severity, "deployment-missing", field.to_owned(), text.to_owned(), fix.to_owned());
     }
@@ -78,7 +84,7 @@ fn deployments(bundle: &Bundle, findings: &mut PartFindings<'_>) {
         let field = format!("spec.install.spec.deployments[{index}]");
         let name = deployment.get("name").and_then(Value::as_str).unwrap_or_default();
         if !is_dns_subdomain(name) {
-            let text = format!("{} is no name of a Deployment", quote(name));
+            let text = format!("{} is not a valid name of a Deployment", quote(name));
             let fix = "write lower-case letters, digits, \"-\" and \".\"";
             findings.error("deployment-name-invalid", format!("{field}.name"), text, fix);
         } else if !seen.insert(name) {
@@ -110,7 +116,7 @@ fn deployments(bundle: &Bundle, findings: &mut PartFindings<'_>) {
         } else if deployment.get("spec").is_some_and(Value::is_object)
             && deployment.pointer("/spec/selector").is_none_or(Value::is_null)
         {
-            let text = "apps/v1 needs a selector";
+            let text = "apps/v1 requires a selector";
             findings.error(
                 "deployment-selector",
                 format!("{field}.spec.selector"),
@@ -129,7 +135,7 @@ fn permissions(bundle: &Bundle, findings: &mut PartFindings<'_>) {
             let field = format!("spec.install.spec.{key}[{index}]");
             let account = permission.get("serviceAccountName").and_then(Value::as_str).unwrap_or_default();
             if account.is_empty() || !is_dns_subdomain(account) {
-                let text = format!("{} is no name of a ServiceAccount", quote(account));
+                let text = format!("{} is not a valid name of a ServiceAccount", quote(account));
                 let fix = "write the name that the deployment's pods use";
                 findings.error("permission-account", format!("{field}.serviceAccountName"), text, fix);
             }

@@ -59,7 +59,7 @@ fn annotations(bundle: &Bundle, findings: &mut PartFindings<'_>) {
         findings.error(
             "annotation-value",
             format!("annotations[{PACKAGE}]"),
-            "it has spaces around it",
+            "it has leading or trailing spaces",
             "remove them",
         );
     }
@@ -96,7 +96,7 @@ fn need(value: &Value, key: &str, field: &str, findings: &mut PartFindings<'_>) 
     let missing = text(value, key).is_empty();
     if missing {
         let field = format!("{field}.{key}");
-        findings.error("dependency-incomplete", field, "it is required and must be a text", "fill it in");
+        findings.error("dependency-incomplete", field, "it is required, expected a string", "fill it in");
     }
     !missing
 }
@@ -135,7 +135,7 @@ fn check_dependency(dependency: &Property, findings: &mut PartFindings<'_>) {
                 Some(near) => format!("did you mean {near}?"),
                 None => format!("write one of {}", known.join(", ")),
             };
-            let text = format!("{} is no type of dependency; nothing would be required", quote(other));
+            let text = format!("unknown dependency type {}; the dependency would be ignored", quote(other));
             findings.error("dependency-type-unknown", "type", text, fix);
         }
     }
@@ -177,13 +177,13 @@ fn check_property(bundle: &Bundle, property: &Property, findings: &mut PartFindi
 
 fn max_openshift(value: &Value, findings: &mut PartFindings<'_>) {
     let Some(text) = value.as_str() else {
-        let text = format!("{value} is no text; 4.10 and 4.1 would be the same");
+        let text = format!("{value} is not a string; 4.10 and 4.1 would be the same");
         return findings.error("max-openshift-version", "value", text, "put it in quotes");
     };
     let minor = text.trim_start_matches('v').split('.').count() == 2;
     match parse_lenient(text) {
         Err(error) => {
-            let text = format!("{} is no version: {error}", quote(text));
+            let text = format!("{} is not a version: {error}", quote(text));
             findings.error("max-openshift-version", "value", text, "write MAJOR.MINOR, such as \"4.12\"");
         }
         Ok(_) if !minor => {

@@ -23,7 +23,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
                 "kind-unsupported",
                 "kind",
                 text,
-                "let the operator make it, and remove the manifest",
+                "let the operator create it, and remove the manifest",
             );
         }
         if name.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
             );
         }
         if kind == "ServiceAccount" && accounts.contains(name) {
-            let text = "a deployment uses this account, which is made from spec.install.spec.permissions";
+            let text = "a deployment uses this account, which is created from spec.install.spec.permissions";
             findings.error(
                 "service-account-clash",
                 "metadata.name",
@@ -67,7 +67,7 @@ fn labels(object: &Value, key: &str, findings: &mut super::finding::PartFindings
     for (label, value) in map.into_iter().flatten() {
         let field = format!("metadata.{key}[{label}]");
         if !is_qualified_name(&label.to_ascii_lowercase()) {
-            let text = format!("{} is no name of a label or annotation", quote(label));
+            let text = format!("{} is not a valid key of a label or annotation", quote(label));
             findings.error(
                 "label-name-invalid",
                 field,
@@ -75,7 +75,7 @@ fn labels(object: &Value, key: &str, findings: &mut super::finding::PartFindings
                 "write [DOMAIN/]NAME with letters, digits, \"-\", \"_\", \".\"",
             );
         } else if key == "labels" && !value.as_str().is_none_or(is_label_value) {
-            let text = format!("{} is no value of a label", quote(value.as_str().unwrap_or_default()));
+            let text = format!("{} is not a valid label value", quote(value.as_str().unwrap_or_default()));
             findings.error(
                 "label-value-invalid",
                 field,

@@ -42,7 +42,7 @@ pub fn check_package_manifest(file: &str, content: &[u8]) -> Vec<Finding> {
         }
         let name = text(channel, "name");
         if !names.insert(name.clone()) {
-            let text = format!("channel {} is there twice", quote(&name));
+            let text = format!("channel {} is listed twice", quote(&name));
             wrong.push((format!("channels[{index}].name"), text, "keep one of the two"));
         }
     }

@@ -20,7 +20,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
         let spec = deployment.get("spec").unwrap_or(&Value::Null);
         let prefix = format!("spec.install.spec.deployments[{index}].spec");
         if let Err((field, why)) = shape::<DeploymentSpec>(spec) {
-            let text = format!("it is no DeploymentSpec: {why}");
+            let text = format!("it is not a valid DeploymentSpec: {why}");
             let field = if field.is_empty() { prefix } else { format!("{prefix}.{field}") };
             findings.of(Origin::Csv).error("deployment-shape", field, text, "correct the field");
         }

@@ -31,7 +31,9 @@ pub enum Suite {
 /// Why a selection is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SuiteError {
-    #[error("{name:?} is no suite of validators{hint}; there are {known} and suite=operatorframework")]
+    #[error(
+        "unknown suite of validators {name:?}{hint}; expected one of {known} and suite=operatorframework"
+    )]
     Unknown {
         name: String,
         /// The nearest name.
@@ -40,7 +42,7 @@ pub enum SuiteError {
         known: String,
     },
     /// A suite that exists only upstream.
-    #[error("the suite multiarch looks into images, which olm does not do yet; leave it out")]
+    #[error("the suite multiarch reads images, which olm does not support; leave it out")]
     Multiarch,
     /// An optional value has another form.
     #[error("the optional value {0:?} is not of the form KEY=VALUE")]
@@ -86,7 +88,9 @@ impl Suite {
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
-            Self::OperatorHubV2 => "what OperatorHub.io wants: provider, maintainers, links, version, icon",
+            Self::OperatorHubV2 => {
+                "what OperatorHub.io requires: provider, maintainers, links, version, icon"
+            }
             Self::OperatorHub => "operatorhubv2, capabilities and categories under their old name",
             Self::Capabilities => "the annotation capabilities is one of five levels",
             Self::Categories => "the annotation categories has known categories only",

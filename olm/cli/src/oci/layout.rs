@@ -139,7 +139,7 @@ impl Layout {
     }
 
     /// Writes a blob from memory.
-    pub fn put(&self, media_type: &str, bytes: &[u8]) -> Result<Descriptor, LayoutError> {
+    pub fn write_blob(&self, media_type: &str, bytes: &[u8]) -> Result<Descriptor, LayoutError> {
         let digest = format!("sha256:{}", hex(&Sha256::digest(bytes)));
         let path = self.path(&digest);
         if !fs::metadata(&path).is_ok_and(|file| file.len() == bytes.len() as u64) {
@@ -171,14 +171,14 @@ impl Layout {
             "config": {"Labels": {CONFIGS: "/configs"}},
             "rootfs": {"type": "layers", "diff_ids": [layer.diff]},
         });
-        let config = self.put(CONFIG, config.to_string().as_bytes())?;
+        let config = self.write_blob(CONFIG, config.to_string().as_bytes())?;
         let manifest = json!({
             "schemaVersion": 2,
             "mediaType": MANIFEST,
             "config": config,
             "layers": [layer.blob],
         });
-        let manifest = self.put(MANIFEST, manifest.to_string().as_bytes())?;
+        let manifest = self.write_blob(MANIFEST, manifest.to_string().as_bytes())?;
         self.name(name, manifest.clone())?;
         Ok(manifest)
     }

@@ -163,7 +163,7 @@ impl Layout {
                     entry
                 };
                 let index = Index::new(several.iter().map(entry).collect());
-                self.put(INDEX, json!(index).to_string().as_bytes())?
+                self.write_blob(INDEX, json!(index).to_string().as_bytes())?
             }
         };
         for name in program.names {
@@ -222,7 +222,7 @@ impl Layout {
             "rootfs": { "type": "layers", "diff_ids": [system.diff, own.diff] },
             "history": [history("certificate authorities and shared libraries"), history(program.name)],
         });
-        let config = self.put(CONFIG, config.to_string().as_bytes())?;
+        let config = self.write_blob(CONFIG, config.to_string().as_bytes())?;
         let layers = vec![system.blob, own.blob];
         let manifest = json!({
             "schemaVersion": 2,
@@ -231,7 +231,7 @@ impl Layout {
             "layers": layers,
             "annotations": labels,
         });
-        let manifest = self.put(MANIFEST, manifest.to_string().as_bytes())?;
+        let manifest = self.write_blob(MANIFEST, manifest.to_string().as_bytes())?;
         let libraries = libraries.keys().cloned().collect();
         Ok(Platform { architecture, manifest, config, layers, libraries })
     }

@@ -37,7 +37,7 @@ fn each_kind_of_constraint_is_read() {
 fn problems_name_the_field_and_the_fix() {
     let kinds = "gvk, package, all, any, not, cel";
     for (value, texts) in [
-        (json!(null), vec![format!("it is no map; write a map with failureMessage, {kinds}")]),
+        (json!(null), vec![format!("it is not a map; write a map with failureMessage, {kinds}")]),
         (json!({}), vec![format!("the constraint is empty; add one of {kinds}")]),
         (json!({"gvk": null}), vec![format!("the constraint is empty; add one of {kinds}")]),
         (
@@ -51,30 +51,30 @@ fn problems_name_the_field_and_the_fix() {
             json!({"any": {"constraints": [api("a"), {"gvk": {"group": "g", "version": 1, "name": "x"}}]}}),
             vec![
                 "any.constraints[1].gvk: unknown field \"name\"; there are group, version, kind".to_owned(),
-                "any.constraints[1].gvk.version: it is required and must be a text; fill it in".to_owned(),
-                "any.constraints[1].gvk.kind: it is required and must be a text; fill it in".to_owned(),
+                "any.constraints[1].gvk.version: it is required, expected a string; fill it in".to_owned(),
+                "any.constraints[1].gvk.kind: it is required, expected a string; fill it in".to_owned(),
             ],
         ),
         (
             json!({"package": {"packageName": "a", "versionRange": "~1"}}),
             vec![
                 "package.versionRange: \"~1\": unknown operator \"~\" in \"~1\"; use one of < <= > >= = == ! != (\"~\" \
-                 and \"^\" are not part of this grammar; 1.2.x or >=1.2.0 <2.0.0 say the same); write a range such as >=1.0.0 <2.0.0"
+                 and \"^\" are not part of this grammar; 1.2.x or >=1.2.0 <2.0.0 are equivalent); write a range such as >=1.0.0 <2.0.0"
                     .to_owned(),
             ],
         ),
         (
             json!({"gvk": {}, "cel": {}, "not": {}}),
             vec![
-                "it has gvk and not and cel at once, of which OLM would heed one; put them into an `all` or an `any`"
+                "it has gvk and not and cel at once, of which OLM reads one; put them into an `all` or an `any`"
                     .to_owned(),
             ],
         ),
         (
             json!({"not": {"constraints": {}}}),
-            vec!["not.constraints: it is no list of constraints, or an empty one; list at least one".to_owned()],
+            vec!["not.constraints: it is not a list of constraints, or it is empty; list at least one".to_owned()],
         ),
-        (json!({"failureMessage": 1, "cel": {}}), vec!["failureMessage: it is no text; put it in quotes".to_owned()]),
+        (json!({"failureMessage": 1, "cel": {}}), vec!["failureMessage: it is not a string; put it in quotes".to_owned()]),
         (
             json!({"cel": {"rule": "1 + 1"}}),
             vec![

@@ -261,7 +261,7 @@ fn mark(resource: &Resource, current: &Arc<Value>, options: &Options) -> Value {
                 "Foreground" => finalizers.push("foregroundDeletion".into()),
                 _ => {}
             }
-            meta::put(metadata, "finalizers", (!finalizers.is_empty()).then(|| finalizers.into()));
+            meta::set_or_remove(metadata, "finalizers", (!finalizers.is_empty()).then(|| finalizers.into()));
         }
         let old = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64);
         // A second delete can only shorten the grace period.

@@ -55,7 +55,7 @@ pub(crate) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
 }
 
 /// Sets the value or, with `None`, removes it.
-pub(crate) fn put(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
+pub(crate) fn set_or_remove(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
     match value {
         Some(value) => map.insert(key.to_owned(), value),
         None => map.shift_remove(key),

@@ -380,17 +380,17 @@ fn keep_system_metadata(live: &Value, object: &mut Value) {
         "generation",
         "generateName",
     ] {
-        meta::put(metadata, field, old.get(field).cloned());
+        meta::set_or_remove(metadata, field, old.get(field).cloned());
     }
     metadata.shift_remove("selfLink");
     // An absent managedFields means no change, not a removal.
     if !metadata.contains_key("managedFields") {
-        meta::put(metadata, "managedFields", old.get("managedFields").cloned());
+        meta::set_or_remove(metadata, "managedFields", old.get("managedFields").cloned());
     }
 }
 
 fn restore(live: &Value, object: &mut Value, field: &str) {
-    meta::put(meta::as_map(object), field, live.get(field).cloned());
+    meta::set_or_remove(meta::as_map(object), field, live.get(field).cloned());
 }
 
 /// A write to `/status`: all other fields are restored.
@@ -400,17 +400,17 @@ fn only_status(custom: bool, live: &Value, object: &mut Value) {
     if let (Some(to), Some(from)) =
         (metadata.as_object_mut(), object.get("metadata").and_then(Value::as_object))
     {
-        meta::put(to, "managedFields", from.get("managedFields").cloned());
+        meta::set_or_remove(to, "managedFields", from.get("managedFields").cloned());
         if !custom {
             // Built-in kinds also accept labels and annotations here.
             for field in ["labels", "annotations"] {
-                meta::put(to, field, from.get(field).cloned());
+                meta::set_or_remove(to, field, from.get(field).cloned());
             }
         }
     }
     let mut new = live.clone();
     let map = meta::as_map(&mut new);
-    meta::put(map, "status", status);
+    meta::set_or_remove(map, "status", status);
     map.insert("metadata".to_owned(), metadata);
     *object = new;
 }
@@ -419,7 +419,7 @@ fn only_status(custom: bool, live: &Value, object: &mut Value) {
 fn only_finalizers(live: &Value, object: &mut Value) {
     let finalizers = object.pointer("/spec/finalizers").cloned();
     let mut new = live.clone();
-    meta::put(meta::child(&mut new, "spec"), "finalizers", finalizers);
+    meta::set_or_remove(meta::child(&mut new, "spec"), "finalizers", finalizers);
     *object = new;
 }
 

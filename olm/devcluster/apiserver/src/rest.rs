@@ -259,7 +259,7 @@ pub(crate) async fn patch(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> 
 fn with_precondition(mut patched: Value, live: &Value, body: &Value) -> Value {
     if meta::resource_version(body).is_empty() {
         let live = live.pointer("/metadata/resourceVersion").cloned();
-        meta::put(meta::metadata(&mut patched), "resourceVersion", live);
+        meta::set_or_remove(meta::metadata(&mut patched), "resourceVersion", live);
     }
     patched
 }
@@ -331,7 +331,7 @@ async fn apply(call: &Call<'_>, mut config: Value) -> ApiResult<Response> {
             let mut object = applied.object;
             let wanted = config.pointer("/metadata/resourceVersion").cloned();
             let wanted = wanted.or_else(|| live.pointer("/metadata/resourceVersion").cloned());
-            meta::put(meta::metadata(&mut object), "resourceVersion", wanted);
+            meta::set_or_remove(meta::metadata(&mut object), "resourceVersion", wanted);
             Ok((object, tracking))
         })
         .await;

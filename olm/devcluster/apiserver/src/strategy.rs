@@ -14,7 +14,7 @@ pub(crate) fn namespace(object: &mut Value, live: Option<&Value>) {
         // Only `/finalize` changes the finalizers.
         Some(live) => {
             let finalizers = live.pointer("/spec/finalizers").cloned();
-            meta::put(meta::child(object, "spec"), "finalizers", finalizers);
+            meta::set_or_remove(meta::child(object, "spec"), "finalizers", finalizers);
         }
     }
 }
@@ -75,7 +75,7 @@ pub(crate) fn service(object: &mut Value, live: Option<&Value>) {
     let spec = meta::child(object, "spec");
     for field in ["clusterIP", "clusterIPs"] {
         if spec.get(field).is_none_or(|v| v.is_null() || v == "") {
-            meta::put(spec, field, live.pointer(&format!("/spec/{field}")).cloned());
+            meta::set_or_remove(spec, field, live.pointer(&format!("/spec/{field}")).cloned());
         }
     }
 }
@@ -83,6 +83,6 @@ pub(crate) fn service(object: &mut Value, live: Option<&Value>) {
 /// Only the server writes the status.
 pub(crate) fn custom_resource_definition(object: &mut Value, live: Option<&Value>) {
     if let Some(live) = live {
-        meta::put(meta::as_map(object), "status", live.get("status").cloned());
+        meta::set_or_remove(meta::as_map(object), "status", live.get("status").cloned());
     }
 }

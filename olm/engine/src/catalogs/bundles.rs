@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Time limit of a pull.
 const DEADLINE: Duration = Duration::from_secs(300);
 /// How long the document of an image named by a tag alone is used before the tag is read again.
-const TAG_KEPT: Duration = Duration::from_secs(15 * 60);
+const TAG_CACHED: Duration = Duration::from_secs(15 * 60);
 /// After a failure, doubled with each further one up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
@@ -174,9 +174,9 @@ impl BundleImages {
         access: &Access,
     ) -> Result<Arc<[u8]>, BundleImageError> {
         let name = request.name();
-        let kept = self.kept(&name, request);
-        if let Some(kept) = kept.as_ref().filter(|kept| kept.fresh) {
-            return Ok(Arc::clone(&kept.document));
+        let cached = self.cached(&name, request);
+        if let Some(cached) = cached.as_ref().filter(|cached| cached.fresh) {
+            return Ok(Arc::clone(&cached.document));
         }
         let result = match self.remembered_failure(&name) {
             Some(error) => Err(error),
@@ -188,9 +188,9 @@ impl BundleImages {
                 }
             },
         };
-        match (result, kept) {
+        match (result, cached) {
             // While the registry is unreachable, the cached document stays in use.
-            (Err(error), Some(kept)) if error.code != INVALID => Ok(kept.document),
+            (Err(error), Some(cached)) if error.code != INVALID => Ok(cached.document),
             (result, _) => result,
         }
     }
@@ -301,11 +301,11 @@ impl BundleImages {
         self.folder.join("refs").join(name)
     }
 
-    fn kept_document(&self, digest: &str) -> PathBuf {
+    fn document_path(&self, digest: &str) -> PathBuf {
         self.folder.join("documents").join(digest)
     }
 
-    fn kept(&self, name: &str, request: &BundleRequest) -> Option<CachedBundle> {
+    fn cached(&self, name: &str, request: &BundleRequest) -> Option<CachedBundle> {
         let _guard = lock(&self.files);
         let path = self.reference(name);
         let reference: Reference = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
@@ -313,11 +313,11 @@ impl BundleImages {
         if !reference.document.bytes().all(|b| b.is_ascii_hexdigit()) {
             return None;
         }
-        let document = fs::read(self.kept_document(&reference.document)).ok()?;
+        let document = fs::read(self.document_path(&reference.document)).ok()?;
         if hex(&Sha256::digest(&document)) != reference.document {
             // Damaged on disk: it is pulled again.
             let _ = fs::remove_file(&path);
-            let _ = fs::remove_file(self.kept_document(&reference.document));
+            let _ = fs::remove_file(self.document_path(&reference.document));
             return None;
         }
         // The modification time orders the eviction.
@@ -325,7 +325,7 @@ impl BundleImages {
             let _ = file.set_modified(SystemTime::now());
         }
         let age = jiff::Timestamp::now().duration_since(reference.pulled).unsigned_abs();
-        Some(CachedBundle { document: document.into(), fresh: request.is_pinned() || age < TAG_KEPT })
+        Some(CachedBundle { document: document.into(), fresh: request.is_pinned() || age < TAG_CACHED })
     }
 
     fn keep(&self, name: &str, request: &BundleRequest, document: &[u8]) -> io::Result<()> {
@@ -334,7 +334,7 @@ impl BundleImages {
             fs::create_dir_all(self.folder.join(folder))?;
         }
         let digest = hex(&Sha256::digest(document));
-        write(&self.folder, &self.kept_document(&digest), document)?;
+        write(&self.folder, &self.document_path(&digest), document)?;
         let reference =
             Reference { image: request.image.clone(), document: digest, pulled: jiff::Timestamp::now() };
         write(&self.folder, &self.reference(name), &serde_json::to_vec(&reference)?)?;
@@ -375,7 +375,7 @@ impl BundleImages {
             needed.insert(document);
         }
         for document in sizes.keys().filter(|document| !needed.contains(document.as_str())) {
-            fs::remove_file(self.kept_document(document))?;
+            fs::remove_file(self.document_path(document))?;
         }
         Ok(())
     }

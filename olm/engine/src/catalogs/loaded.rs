@@ -66,7 +66,7 @@ impl LoadedCatalogs {
 
     /// Replaces the state of a CatalogSource. Watchers are notified only when the content, the priority or
     /// its health changed.
-    pub fn put(&self, namespace: &str, name: &str, entry: CatalogState) {
+    pub fn insert(&self, namespace: &str, name: &str, entry: CatalogState) {
         let key = (namespace.to_owned(), name.to_owned());
         let mark = |entry: &CatalogState| {
             let content = entry.loaded.as_ref().map(|l| (l.catalog.digest.clone(), l.priority));

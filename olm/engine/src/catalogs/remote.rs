@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Number of cached packages: a caller reads one package repeatedly, its dependencies, and few others.
-const KEPT: usize = 16;
+const MOST_PACKAGES: usize = 16;
 
 /// Why the manager does not return a bundle or signatures.
 #[derive(Debug, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ impl Remote {
         if let Some(package) = &found {
             let mut recent = self.recent();
             recent.push(Arc::clone(package));
-            if recent.len() > KEPT {
+            if recent.len() > MOST_PACKAGES {
                 recent.remove(0);
             }
         }

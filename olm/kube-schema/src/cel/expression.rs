@@ -93,7 +93,7 @@ impl Expression {
     pub fn holds(&self, values: &Values<'_>) -> Result<bool, String> {
         match self.value(values)? {
             Value::Bool(holds) => Ok(holds),
-            _ => Err("the expression is no bool".to_owned()),
+            _ => Err("the result of the expression is not a bool".to_owned()),
         }
     }
 }

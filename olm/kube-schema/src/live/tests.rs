@@ -155,7 +155,7 @@ fn unchecked_objects_are_reported() {
     let mut webhook = crd(&[("v2", true, true, sized())]);
     webhook["spec"]["conversion"] = json!({"strategy": "Webhook"});
     let report = check_objects(&webhook, &objects);
-    assert_eq!(report.unchecked[0].why, "only the conversion webhook knows what becomes of them");
+    assert_eq!(report.unchecked[0].why, "the conversion webhook decides on the result");
 
     let report = check_objects(&crd(&[("v2", true, false, sized())]), &objects);
     assert!(report.unchecked[0].why.contains("no version of storage"), "{report:?}");

@@ -111,7 +111,7 @@ impl<V: Clone + PartialEq> FieldCache<V> {
                 Ok(Event::InitDone) => {
                     self.listed(std::mem::take(&mut list), std::mem::take(&mut unreachable))
                 }
-                Ok(Event::Apply(object)) => self.put(object.meta(), read(&object)),
+                Ok(Event::Apply(object)) => self.insert(object.meta(), read(&object)),
                 Ok(Event::Delete(object)) => self.remove(object.meta()),
                 Err(error) => {
                     tracing::warn!(kind = &*K::kind(&()), %error, "watch failed, retrying")
@@ -146,7 +146,7 @@ impl<V: Clone + PartialEq> FieldCache<V> {
     }
 
     /// Stores an object from a watch or from the response of a write; the later state stays.
-    pub(crate) fn put(&self, metadata: &ObjectMeta, value: V) {
+    pub(crate) fn insert(&self, metadata: &ObjectMeta, value: V) {
         let (namespace, name) = place(metadata);
         let version = version(metadata);
         let mut state = self.state();

@@ -122,7 +122,7 @@ impl<K: Cached> KindCache<K> {
                 }
             }
             Event::InitDone => self.listed(&mut feed),
-            Event::Apply(object) => self.put(&mut feed, object),
+            Event::Apply(object) => self.insert(&mut feed, object),
             Event::Delete(object) => self.remove(&mut feed, &object),
         }
     }
@@ -159,7 +159,7 @@ impl<K: Cached> KindCache<K> {
         self.synced.send_replace(true);
     }
 
-    fn put(&self, feed: &mut Feed<K>, object: K) {
+    fn insert(&self, feed: &mut Feed<K>, object: K) {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let known = self.table().version(&namespace, &name);
         // It contains nothing new.
@@ -202,7 +202,7 @@ impl<K: Cached> KindCache<K> {
     pub(crate) fn store_written(&self, object: K) {
         let mut feed = self.feed();
         if !feed.deleted_later(&object) {
-            self.put(&mut feed, object);
+            self.insert(&mut feed, object);
         }
     }
 

@@ -7,7 +7,7 @@
 //! [`ClusterCache`] has one [`KindCache`] for each kind whose objects the controllers share. A
 //! [`FieldCache`](field_cache::FieldCache) contains a few fields of each object of a kind; the CSV controller has
 //! those of the parts of operators. Catalogs are elsewhere: `LoadedCatalogs` of the engine has them in memory,
-//! and `CacheDir` on disk.
+//! and `CacheDir` on disk. docs/cache.md lists what each part saves.
 
 mod cached;
 mod compress;

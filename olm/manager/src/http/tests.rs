@@ -49,7 +49,7 @@ async fn world() -> World {
         };
         let backend = Backend::Own(Arc::new(own));
         let loaded = Some(LoadedCatalog { backend, ..LoadedCatalog::new(reference, catalog) });
-        catalogs.put(namespace, name, CatalogState { loaded, ..CatalogState::default() });
+        catalogs.insert(namespace, name, CatalogState { loaded, ..CatalogState::default() });
     };
     put("olm", "shipped", olm_catalog::shipped());
     put("team", "private", olm_catalog::shipped());

@@ -28,7 +28,7 @@ fn of_a_catalog_that_failed_it_is_known_since_when_and_why() {
     let problem = olm_engine::catalogs::Problem::new("RegistryServerError", "AccessDenied", "401");
     let last_success = jiff::Timestamp::from_second(1_700_000_000).ok();
     let entry = CatalogState { problem: Some(problem), last_success, ..CatalogState::default() };
-    catalogs.put("olm", "community", entry);
+    catalogs.insert("olm", "community", entry);
     let page = render(&metrics, &catalogs, &ClusterCache::default());
     has(
         &page,
@@ -119,7 +119,7 @@ fn series_of_an_object_are_removed_with_it() {
             "olm_install_plan_phase{namespace=\"a\",name=\"two\",phase=\"RequiresApproval\"} 1",
         ],
     );
-    assert!(!page.contains("long story"), "free text is no label: {page}");
+    assert!(!page.contains("long story"), "free text is not a label: {page}");
 
     // when they are gone
     let page = render(&metrics, &LoadedCatalogs::default(), &ClusterCache::default());

@@ -117,7 +117,11 @@ fn world() -> Router {
             priority,
             ..LoadedCatalog::new(reference, catalog())
         };
-        ctx.catalogs.put(namespace, name, CatalogState { loaded: Some(loaded), ..CatalogState::default() });
+        ctx.catalogs.insert(
+            namespace,
+            name,
+            CatalogState { loaded: Some(loaded), ..CatalogState::default() },
+        );
     }
     answers::router(ctx)
 }

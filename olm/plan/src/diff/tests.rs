@@ -401,7 +401,7 @@ proptest! {
                 (true, false) => Cause::Change,
                 (false, true) => Cause::Drift,
                 (false, false) => Cause::Both,
-                (true, true) => return Err(TestCaseError::fail(format!("{field:?} is no difference"))),
+                (true, true) => return Err(TestCaseError::fail(format!("{field:?} is not a difference"))),
             };
             // lists have their own equality
             let lists = [&field.live, &field.last, &field.new].into_iter().flatten().any(|v| v.to_string().contains('['));

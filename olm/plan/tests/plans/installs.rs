@@ -245,7 +245,7 @@ fn an_old_cluster_blocks() {
 fn crds_of_others_and_stored_versions_block() {
     // a CRD without an owner is adopted
     let mut case = Case::install("1.0.0");
-    case.put(crd(&["v1"]));
+    case.insert(crd(&["v1"]));
     let plan = case.plan();
     assert_eq!(codes(&plan), []);
     assert!(plan.objects.iter().any(|o| o.op == Op::Adopt && o.reference.kind == "CustomResourceDefinition"));
@@ -253,19 +253,19 @@ fn crds_of_others_and_stored_versions_block() {
     let mut helm = crd(&["v1"]);
     helm["metadata"]["annotations"] =
         json!({ "meta.helm.sh/release-name": "thing", "meta.helm.sh/release-namespace": "x" });
-    case.put(helm);
+    case.insert(helm);
     let plan = case.plan();
     assert_eq!(codes(&plan), [FindingCode::CrdOwnedByOther]);
     assert!(plan.findings[0].text.contains("Helm release thing"), "{:?}", plan.findings);
     // nor one of another package
     let mut other = crd(&["v1"]);
     other["metadata"]["labels"] = json!({ "operators.coreos.com/other.elsewhere": "" });
-    case.put(other);
+    case.insert(other);
     assert_eq!(codes(&case.plan()), [FindingCode::CrdOwnedByOther]);
     // the same package in another namespace shares it, and keeps its label
     let mut shared = crd(&["v1"]);
     shared["metadata"]["labels"] = json!({ "operators.coreos.com/thing.elsewhere": "" });
-    case.put(shared);
+    case.insert(shared);
     let plan = case.plan();
     assert_eq!(codes(&plan), []);
     let phases = plan.phases();
@@ -278,7 +278,7 @@ fn crds_of_others_and_stored_versions_block() {
     // a stored version must stay
     let mut old = crd(&["v1alpha1"]);
     old["status"] = json!({ "storedVersions": ["v1alpha1"] });
-    case.put(old);
+    case.insert(old);
     let plan = case.plan();
     assert!(codes(&plan).contains(&FindingCode::CrdStoredVersionRemoved), "{:?}", plan.findings);
     assert!(!plan.reversible.possible);
@@ -431,7 +431,7 @@ fn a_finding_about_an_object_names_it_for_programs() {
     let mut helm = crd(&["v1"]);
     helm["metadata"]["annotations"] =
         json!({ "meta.helm.sh/release-name": "thing", "meta.helm.sh/release-namespace": "x" });
-    case.put(helm);
+    case.insert(helm);
     let plan = case.plan();
     let finding = plan.findings.iter().find(|f| f.code == FindingCode::CrdOwnedByOther).unwrap();
     assert_eq!(finding.object.as_deref(), Some("CustomResourceDefinition/things.example.com"));

@@ -14,7 +14,7 @@ fn the_json_is_the_one_schema_and_holds_no_secret() {
     let mut live =
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s", "namespace": "ns" } });
     live["data"] = json!({ "password": "b2xk" });
-    case.put(live);
+    case.insert(live);
     let plan = case.plan();
     let text = serde_json::to_string_pretty(&plan).unwrap();
     assert!(!text.contains("hunter2") && !text.contains("b2xk") && !text.contains("aHVudGVyMg"), "{text}");
@@ -54,7 +54,7 @@ fn plans() -> Vec<Plan> {
     let mut foreign = crd(&["v1alpha1"]);
     foreign["metadata"]["annotations"] = json!({ "meta.helm.sh/release-name": "thing" });
     foreign["status"] = json!({ "storedVersions": ["v1alpha1"] });
-    helm.put(foreign);
+    helm.insert(foreign);
     let everything = DeletionPolicy {
         operands: OperandPolicy::Delete,
         crds: CrdPolicy::Delete,

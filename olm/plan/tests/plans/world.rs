@@ -137,7 +137,7 @@ impl Case {
             approval: Approval::Automatic,
             live: Live::new(),
         };
-        case.put(namespace);
+        case.insert(namespace);
         case
     }
 
@@ -150,7 +150,7 @@ impl Case {
         next
     }
 
-    pub fn put(&mut self, object: Value) {
+    pub fn insert(&mut self, object: Value) {
         self.live.insert(ObjectRef::of(&object).unwrap(), object);
     }
 

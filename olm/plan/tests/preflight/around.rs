@@ -86,7 +86,7 @@ fn a_role_that_may_not_be_read_is_not_checked() {
 fn levels_of_the_namespace_act_by_their_mode() {
     let with = |labels: Value| {
         let mut world = World::install(vec![], |csv| pod(csv)["hostNetwork"] = json!(true));
-        world.put(namespace(labels));
+        world.insert(namespace(labels));
         // a pod in the host network makes the operator's rights far-reaching, which is irrelevant here
         let findings = world.findings();
         findings.into_iter().filter(|f| f.code == FindingCode::PodSecurityViolation).collect::<Vec<_>>()

@@ -134,7 +134,7 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
         let mut helm = crd();
         helm["metadata"]["annotations"] =
             json!({ "meta.helm.sh/release-name": "thing", "meta.helm.sh/release-namespace": "x" });
-        world.put(helm);
+        world.insert(helm);
         world.findings()
     }),
     (FindingCode::CrdStoredVersionRemoved, || {
@@ -143,14 +143,14 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
         old["spec"]["versions"][0]["name"] = json!("v1alpha1");
         old["spec"]["versions"][0]["deprecated"] = json!(true);
         old["status"] = json!({ "storedVersions": ["v1alpha1"] });
-        world.put(old);
+        world.insert(old);
         world.findings()
     }),
     (FindingCode::CrdScopeChanged, || {
         let mut world = World::install(vec![], |_| {});
         let mut old = crd();
         old["spec"]["scope"] = json!("Cluster");
-        world.put(old);
+        world.insert(old);
         world.findings()
     }),
     (FindingCode::CrdBreakingChange, || {
@@ -170,7 +170,7 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
     }),
     (FindingCode::NameCollision, || {
         let mut world = World::install(vec![], |_| {});
-        world.put(objects::deployment(json!({ "annotations": {
+        world.insert(objects::deployment(json!({ "annotations": {
             "meta.helm.sh/release-name": "metrics", "meta.helm.sh/release-namespace": "ns" } })));
         world.findings()
     }),
@@ -179,7 +179,7 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
     }),
     (FindingCode::PodSecurityViolation, || {
         let mut world = World::install(vec![], |csv| drop(pod(csv)["securityContext"].take()));
-        world.put(namespace(json!({ "pod-security.kubernetes.io/enforce": "restricted" })));
+        world.insert(namespace(json!({ "pod-security.kubernetes.io/enforce": "restricted" })));
         world.findings()
     }),
     (FindingCode::QuotaExceeded, || {
@@ -201,7 +201,7 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
         let mut newer = crd();
         newer["status"] = json!({ "storedVersions": ["v1", "v2"] });
         newer["metadata"]["labels"] = json!({ "operators.coreos.com/thing.ns": "" });
-        world.put(newer);
+        world.insert(newer);
         world.findings()
     }),
     (FindingCode::OperandsPresent, operands_present),
@@ -319,7 +319,7 @@ fn a_rule_with_a_function_that_the_cluster_does_not_have_blocks_unless_it_is_sto
     world.facts.kubernetes = Version::parse("1.35.0").ok();
     assert_eq!(world.findings(), []);
     world.facts.kubernetes = Version::parse("1.34.0").ok();
-    world.put(new);
+    world.insert(new);
     let codes: Vec<_> = world.findings().iter().map(|finding| finding.code).collect();
     assert!(!codes.contains(&FindingCode::KubernetesTooOld), "{codes:?}");
 }

@@ -63,7 +63,7 @@ fn a_clean_install_has_no_finding() {
         let folder = format!("{}/../../bundles/etcd/{version}", env!("CARGO_MANIFEST_DIR"));
         let mut world = World::from(Bundle::from_dir(std::path::Path::new(&folder)).unwrap());
         let restricted = serde_json::json!({ "pod-security.kubernetes.io/enforce": "restricted" });
-        world.put(world::namespace(restricted));
+        world.insert(world::namespace(restricted));
         assert_eq!(world.findings(), [], "etcd {version}");
     }
 }

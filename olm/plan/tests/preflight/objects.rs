@@ -53,7 +53,7 @@ fn t01_crds_of_reserved_groups_block() {
     let mut world = owning("installplans", "operators.coreos.com");
     let mut live = world.bundle.crds().next().unwrap().clone();
     live["metadata"]["labels"] = json!({ "app.kubernetes.io/part-of": "olm" });
-    world.put(live);
+    world.insert(live);
     assert!(world.plan().is_blocked());
     assert!(world.codes().contains(&block[0]), "{:?}", world.codes());
 }
@@ -68,7 +68,7 @@ fn t07_roles_of_olm_and_of_kubernetes_block() {
     }
     assert_eq!(codes(vec![role("thing-reader", json!({ "app.kubernetes.io/part-of": "olm" }))]), block);
     let mut world = World::install(vec![role("thing-reader", json!({}))], |_| {});
-    world.put(role("thing-reader", json!({ "kubernetes.io/bootstrapping": "rbac-defaults" })));
+    world.insert(role("thing-reader", json!({ "kubernetes.io/bootstrapping": "rbac-defaults" })));
     assert!(world.codes().contains(&block[0]), "{:?}", world.codes());
     // and objects taken by an earlier version are not deleted with the next one
     let mut world = World::install(vec![role("view", json!({}))], |_| {}).upgrade("1.0.1", vec![], |_| {});
@@ -100,7 +100,7 @@ fn t07_objects_that_another_manager_owns_block() {
         let mut wanted = role(&name, json!({}));
         wanted["rules"][0]["verbs"] = json!(["*"]);
         let mut world = World::install(vec![wanted], |_| {});
-        world.put(live);
+        world.insert(live);
         let finding = world.only();
         assert_eq!((finding.code, finding.severity), (FindingCode::NameCollision, Severity::Block));
         assert!(finding.text.contains(owner), "{}", finding.text);
@@ -109,7 +109,7 @@ fn t07_objects_that_another_manager_owns_block() {
     let mut wanted = role("thing-reader", json!({}));
     wanted["rules"][0]["verbs"] = json!(["*"]);
     let mut world = World::install(vec![wanted], |_| {});
-    world.put(role("thing-reader", json!({})));
+    world.insert(role("thing-reader", json!({})));
     assert_eq!(world.codes(), [(FindingCode::NameCollision, Severity::Warn)]);
     assert!(world.plan().objects.iter().any(|o| o.name == "thing-reader" && o.op == Op::Adopt));
 }
@@ -117,18 +117,18 @@ fn t07_objects_that_another_manager_owns_block() {
 #[test]
 fn objects_of_others_block_and_unowned_ones_warn() {
     let mut world = World::install(vec![], |_| {});
-    world.put(deployment(json!({ "labels": { "operators.coreos.com/other.ns": "" } })));
+    world.insert(deployment(json!({ "labels": { "operators.coreos.com/other.ns": "" } })));
     let finding = world.only();
     assert_eq!((finding.code, finding.severity), (FindingCode::NameCollision, Severity::Block));
     assert!(finding.text.contains("belongs to package other in namespace ns"), "{}", finding.text);
-    world.put(deployment(json!({})));
+    world.insert(deployment(json!({})));
     let finding = world.only();
     assert_eq!((finding.code, finding.severity), (FindingCode::NameCollision, Severity::Warn));
     // an identical object is adopted
     let mut world = World::install(vec![config("1")], |_| {});
     let mut settings = config("1");
     settings["metadata"]["namespace"] = json!("ns");
-    world.put(settings);
+    world.insert(settings);
     assert_eq!(world.findings(), []);
 }
 
@@ -142,7 +142,7 @@ fn shared_cluster_objects_are_reported_when_they_would_change() {
         let mut world = World::install(vec![class(1)], |_| {});
         let mut live = class(value);
         live["metadata"]["labels"] = json!({ "operators.coreos.com/thing.elsewhere": "" });
-        world.put(live);
+        world.insert(live);
         world.codes()
     };
     assert_eq!(shared(1), []);
@@ -161,7 +161,7 @@ fn a_cluster_object_is_shared_only_with_the_same_package_elsewhere() {
         let mut live = class(value);
         live["metadata"]["labels"] = json!({ component: "", "olm.owner": "thing.v1.0.0",
             "olm.owner.kind": "ClusterServiceVersion", "olm.owner.namespace": "elsewhere" });
-        world.put(live);
+        world.insert(live);
         world.codes()
     };
     let (warns, blocks) =

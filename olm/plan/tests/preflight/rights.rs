@@ -168,7 +168,7 @@ fn t04_an_upgrade_that_adopts_a_role_demands_its_rules() {
     assert!(plan.demands.is_empty(), "{:?}", plan.demands);
     // a role of that name exists before, and other subjects may be bound to it
     let role = plan.objects.iter().find(|o| o.gvk.starts_with("ClusterRole.") && o.op == Op::Create).unwrap();
-    world.put(json!({
+    world.insert(json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": role.name },
     }));
     let demands = world.plan().demands;

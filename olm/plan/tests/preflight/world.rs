@@ -152,7 +152,7 @@ impl World {
             live: Live::new(),
             broken: None,
         };
-        world.put(namespace(json!({ "kubernetes.io/metadata.name": "ns" })));
+        world.insert(namespace(json!({ "kubernetes.io/metadata.name": "ns" })));
         world
     }
 
@@ -172,7 +172,7 @@ impl World {
         next
     }
 
-    pub(crate) fn put(&mut self, object: Value) {
+    pub(crate) fn insert(&mut self, object: Value) {
         self.live.insert(ObjectRef::of(&object).unwrap(), object);
     }
 

@@ -17,11 +17,7 @@ mod heal;
 mod health;
 mod learner;
 mod lost;
-#[cfg(test)]
-mod model;
 mod resize;
-#[cfg(test)]
-mod rules;
 mod service;
 #[cfg(test)]
 mod tests;

@@ -10,13 +10,9 @@ mod apply;
 mod claim;
 mod controller;
 pub mod fetch;
-#[cfg(test)]
-mod model;
 mod observe;
 mod place;
 mod plan;
-#[cfg(test)]
-mod real;
 mod seed;
 mod serve;
 #[cfg(test)]

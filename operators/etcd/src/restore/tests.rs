@@ -1,5 +1,8 @@
 //! The plan, case by case.
 
+mod model;
+mod real;
+
 use super::claim::ObservedClaim;
 use super::plan::{ObservedCluster, ObservedPod, RestoreState, Step, next_step};
 use crate::crd::restore::{ClaimStatus, EtcdRestoreStatus, SnapshotStatus};
@@ -91,7 +94,7 @@ fn what_the_cluster_holds_is_backed_up_when_it_can_be_read() {
     let moment = with(|_, cluster| cluster.serves = false);
     assert!(
         matches!(next_step(&moment), Step::Wait(..)),
-        "a moment without an answer is no reason to do without"
+        "a single missing response does not change the decision"
     );
     let lost = with(|_, cluster| (cluster.serves, cluster.available) = (false, false));
     assert!(matches!(next_step(&lost), Step::Remember(s) if s.safety_backup.contains("no quorum")));
@@ -316,7 +319,7 @@ fn a_claim_that_does_not_fit_is_refused_before_anything_is_touched() {
         assert!(why.contains("has a quorum"), "{why}");
     }
     let moment = lost(|_, cluster| cluster.available = true);
-    assert!(matches!(moment, Step::Wait("Verified", _)), "a moment without an answer is no loss");
+    assert!(matches!(moment, Step::Wait("Verified", _)), "a single missing response is not a loss");
     let mut gone = state();
     (gone.status, gone.claim, gone.cluster) = (EtcdRestoreStatus::default(), Some(claim()), None);
     assert!(matches!(next_step(&gone), Step::Fail(why) if why.contains("spec.etcdCluster.name")));

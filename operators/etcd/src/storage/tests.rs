@@ -375,7 +375,7 @@ async fn what_is_encrypted_lies_unreadable_in_the_store_and_comes_back_with_its_
             let failure = |store: Store| async move {
                 let mut pieces = store.get("dir/etcd").await.unwrap().pieces;
                 loop {
-                    if let Err(failure) = pieces.next().await.expect("an end that is no failure") {
+                    if let Err(failure) = pieces.next().await.expect("a stream that ends without a failure") {
                         return failure;
                     }
                 }

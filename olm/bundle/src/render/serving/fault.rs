@@ -29,7 +29,7 @@ pub enum Problem {
     DuplicateName(String),
     /// The API server rejects the name.
     #[error(
-        "`{0}` is no name of a webhook: it must be a domain of three parts or more, of at most 63 lower-case letters, \
+        "`{0}` is not a valid name of a webhook: expected a domain of three parts or more, of at most 63 lower-case letters, \
          digits, `-` and `.`"
     )]
     BadName(String),
@@ -37,7 +37,7 @@ pub enum Problem {
     NoDeployment(String),
     /// No Service can be named after the Deployment.
     #[error(
-        "`{0}` is no name of a Service: it must be at most 63 lower-case letters, digits and `-`, and begin with a letter; rename the deployment"
+        "`{0}` is not a valid name of a Service: expected at most 63 lower-case letters, digits and `-` that begin with a letter; rename the deployment"
     )]
     BadServiceName(String),
     /// A Service cannot select the pods.
@@ -70,7 +70,7 @@ pub enum Problem {
     /// Such a webhook could block its own removal.
     #[error("rules must not be for webhook configurations; leave admissionregistration.k8s.io out")]
     RulesForWebhooks,
-    #[error("it converts nothing; list CustomResourceDefinitions")]
+    #[error("it is empty; list the CustomResourceDefinitions to convert")]
     ConvertsNothing,
     /// A CustomResourceDefinition belongs to the whole cluster.
     #[error(
@@ -86,7 +86,7 @@ pub enum Problem {
     ConvertedTwice(String),
     /// Kubernetes converts only known fields.
     #[error(
-        "`{0}` has spec.preserveUnknownFields: true, with which Kubernetes calls no webhook; set it to false"
+        "`{0}` has spec.preserveUnknownFields: true, with which Kubernetes does not call webhooks; set it to false"
     )]
     PreservesUnknownFields(String),
     /// One version of a group is served by one Service.

@@ -27,7 +27,7 @@ pub(super) fn check(crd: &Crd<'_>, findings: &mut PartFindings<'_>) {
 /// Keywords without effect.
 fn keywords(schema: &Value, field: &str, findings: &mut PartFindings<'_>) {
     for field in olm_kube_schema::schema::unknown_keywords(schema, field) {
-        let text = "API servers do not know the keyword: they drop it, or refuse it where they are asked to be strict";
+        let text = "unknown keyword: API servers drop it, or refuse it with strict field validation";
         findings.warn("crd-schema-keyword", field, text, "correct its name, or remove it");
     }
 }

@@ -85,7 +85,7 @@ fn fix(code: &str, error: &FieldError, crd: &Crd<'_>) -> String {
         "crd-preserve-unknown-fields" => {
             "write x-kubernetes-preserve-unknown-fields: true into the schema, and false or nothing here"
         }
-        "crd-storage" => "mark the one that objects are kept in",
+        "crd-storage" => "set it for the version in which objects are stored",
         "crd-version-duplicate" => "keep one of the two",
         "crd-versions" if error.path.ends_with(".name") => "write a name such as v1alpha1",
         "crd-versions" if error.path.ends_with(".deprecationWarning") => "write deprecated: true",

@@ -178,7 +178,7 @@ fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), Strin
         if value.is_some_and(|v| !v.is_object()) {
             return Err(format!("invalid metadata.{field} in converted object: it is not an object"));
         }
-        meta::put(&mut metadata, field, value.cloned());
+        meta::set_or_remove(&mut metadata, field, value.cloned());
     }
     meta::as_map(converted).insert("metadata".to_owned(), metadata.into());
     Ok(())

@@ -3,8 +3,9 @@
 use std::{
     io::{BufRead as _, BufReader},
     process::{Child, Command, Stdio},
-    sync::Arc,
-    time::Duration,
+    sync::{Arc, Mutex},
+    thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
 use k8s_openapi::api::core::v1::Pod;
@@ -23,6 +24,9 @@ use super::{
 struct Forward {
     child: Child,
     port: u16,
+    /// What kubectl has written to standard error.
+    errors: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Forward {
@@ -48,7 +52,15 @@ impl Forward {
         };
         // kubectl writes a line for each connection and must not find its pipe closed.
         std::thread::spawn(move || stdout.lines().for_each(drop));
-        Self { child, port }
+        let stderr = BufReader::new(child.stderr.take().expect("piped"));
+        let errors = Arc::new(Mutex::new(String::new()));
+        let written = Arc::clone(&errors);
+        let reader = std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                written.lock().expect("no panic").push_str(&(line + "\n"));
+            }
+        });
+        Self { child, port, errors, reader: Some(reader) }
     }
 
     async fn connect(&self) -> TcpStream {
@@ -58,10 +70,23 @@ impl Forward {
     /// Ends kubectl; returns its standard error.
     fn errors(mut self) -> String {
         let _ = self.child.kill();
-        let mut stderr = self.child.stderr.take().expect("piped");
-        let mut text = String::new();
-        std::io::Read::read_to_string(&mut stderr, &mut text).expect("text");
-        text
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("no panic");
+        }
+        self.written()
+    }
+
+    fn written(&self) -> String {
+        self.errors.lock().expect("no panic").clone()
+    }
+
+    /// Waits until the standard error contains all of these.
+    async fn reports(&self, texts: &[&str]) {
+        let begin = Instant::now();
+        while !texts.iter().all(|text| self.written().contains(*text)) {
+            assert!(begin.elapsed() < Duration::from_secs(30), "{}", self.written());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 }
 
@@ -129,10 +154,7 @@ async fn kubectl_forwards(websockets: bool) {
     // when the port has no listener, then kubectl prints the error
     let forward = Forward::start(&kubectl, 81, websockets);
     assert_eq!(exchange(forward.connect().await, "hello\n").await, "");
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let errors = forward.errors();
-    let expected = "error forwarding port 81 to pod a, uid ";
-    assert!(errors.contains(expected) && errors.contains("connection refused"), "{errors}");
+    forward.reports(&["error forwarding port 81 to pod a, uid ", "connection refused"]).await;
     kubectl.server.shutdown();
 }
 

@@ -35,7 +35,7 @@ fn going(mut node: Node, finalizer: &str) -> Node {
 fn graph(nodes: &[Node]) -> Graph {
     let mut graph = Graph::default();
     for node in nodes {
-        graph.put(node.clone());
+        graph.insert(node.clone());
     }
     graph
 }
@@ -127,9 +127,9 @@ fn the_graph_drops_removed_objects() {
     let child = node("ConfigMap", "n", "m", &[("Secret", "s", true)]);
     let mut graph = graph(std::slice::from_ref(&child));
     assert_eq!(graph.dependents("s").len(), 1);
-    assert_eq!(graph.put(node("ConfigMap", "n", "m", &[])), ["s"]);
+    assert_eq!(graph.insert(node("ConfigMap", "n", "m", &[])), ["s"]);
     assert!(graph.dependents("s").is_empty());
-    graph.put(child);
+    graph.insert(child);
     assert!(graph.remove("m").is_some());
     assert!(graph.remove("m").is_none());
     assert!(graph.dependents("s").is_empty());
@@ -160,7 +160,7 @@ fn behind(requests: &Arc<std::sync::Mutex<Vec<String>>>, owner_exists: bool) -> 
     let client = Client::new(service, "n");
     let kinds = ["ConfigMap", "Secret"].map(|kind| Kind::for_tests("v1", kind, true));
     let inventory = Inventory::for_tests(client.clone(), kinds.to_vec());
-    inventory.graph().put(node("ConfigMap", "n", "m", &[("Secret", "s", false)]));
+    inventory.graph().insert(node("ConfigMap", "n", "m", &[("Secret", "s", false)]));
     Controller {
         events: Recorder::new(client.clone(), "garbage-collector"),
         queue: Queue::new("garbage"),

@@ -119,7 +119,7 @@ impl Graph {
     }
 
     /// Inserts an object; returns the owners that it no longer has.
-    pub(crate) fn put(&mut self, node: Node) -> Vec<String> {
+    pub(crate) fn insert(&mut self, node: Node) -> Vec<String> {
         let uid = node.id.uid.clone();
         let new: HashSet<&String> = node.owners.iter().map(|owner| &owner.uid).collect();
         let old: Vec<String> = self

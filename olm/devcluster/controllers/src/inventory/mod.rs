@@ -284,7 +284,7 @@ impl Inventory {
                 Ok(watcher::Event::InitApply(object)) => {
                     let node = node(&kind, &object);
                     seen.insert(node.id.uid.clone());
-                    vec![self.put(node)]
+                    vec![self.insert(node)]
                 }
                 Ok(watcher::Event::InitDone) => {
                     if let Some(listed) = listed.take() {
@@ -294,7 +294,7 @@ impl Inventory {
                     let gone = self.graph().others(&kind.resource, &seen);
                     gone.into_iter().filter_map(|uid| self.remove(&uid)).collect()
                 }
-                Ok(watcher::Event::Apply(object)) => vec![self.put(node(&kind, &object))],
+                Ok(watcher::Event::Apply(object)) => vec![self.insert(node(&kind, &object))],
                 Ok(watcher::Event::Delete(object)) => {
                     self.remove(&object.uid().unwrap_or_default()).into_iter().collect()
                 }
@@ -323,8 +323,8 @@ impl Inventory {
         }
     }
 
-    fn put(&self, node: Node) -> ObjectChange {
-        let former_owners = self.graph().put(node.clone());
+    fn insert(&self, node: Node) -> ObjectChange {
+        let former_owners = self.graph().insert(node.clone());
         ObjectChange { node, removed: false, former_owners }
     }
 

@@ -19,7 +19,12 @@ async fn garbage_of_custom_resources_is_collected() {
     let a = tabs.create(&post, &object(CRONTAB, "a", None, false)).await.unwrap();
     let b = tabs.create(&post, &object(CRONTAB, "b", Some(&a), false)).await.unwrap();
     maps.create(&post, &object(CONFIG_MAP, "c", Some(&b), false)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(30)).await;
+    // The watch reports ConfigMaps in order: when one of a missing owner is deleted, "c" was handled before it.
+    let mut missing = a.clone();
+    missing.metadata.name = Some("missing".to_owned());
+    missing.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());
+    maps.create(&post, &object(CONFIG_MAP, "later", Some(&missing), false)).await.unwrap();
+    gone(maps.clone(), "later").await;
     assert!(maps.get_opt("c").await.unwrap().is_some(), "nothing goes while its owner is there");
     tabs.delete("a", &DeleteParams::background()).await.unwrap();
     gone(tabs.clone(), "b").await;
@@ -52,9 +57,7 @@ async fn garbage_of_custom_resources_is_collected() {
     maps.delete("c", &DeleteParams::default()).await.unwrap();
 
     // A missing owner.
-    let mut ghost = a.clone();
-    ghost.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());
-    maps.create(&post, &object(CONFIG_MAP, "d", Some(&ghost), false)).await.unwrap();
+    maps.create(&post, &object(CONFIG_MAP, "d", Some(&missing), false)).await.unwrap();
     gone(maps.clone(), "d").await;
 
     // Two owners, one of them deleted.

@@ -132,11 +132,11 @@ fn what_was_used_longest_ago_goes_first() {
     keep("a", b"aaaaaaaaaa").set_modified(old).unwrap();
     keep("b", b"bbbbbbbbbb").set_modified(old + Duration::from_secs(1)).unwrap();
     // when the older one is used and a third is pulled
-    assert!(images.kept(&request("a").name(), &request("a")).is_some());
+    assert!(images.cached(&request("a").name(), &request("a")).is_some());
     keep("c", b"cccccccccc");
     // then the one in between is evicted with its document
-    assert!(images.kept(&request("a").name(), &request("a")).is_some());
-    assert!(images.kept(&request("b").name(), &request("b")).is_none());
+    assert!(images.cached(&request("a").name(), &request("a")).is_some());
+    assert!(images.cached(&request("b").name(), &request("b")).is_none());
     assert_eq!(fs::read_dir(folder.path().join("documents")).unwrap().count(), 2);
 }
 
@@ -151,14 +151,14 @@ fn a_tag_is_not_taken_for_what_it_was_for_ever() {
         image: "a/b:v1".into(),
     };
     images.keep("name", &request, b"text").unwrap();
-    assert!(images.kept("name", &request).unwrap().fresh);
+    assert!(images.cached("name", &request).unwrap().fresh);
     // when it was pulled long ago
     let path = images.reference("name");
     let mut reference: Reference = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     reference.pulled = jiff::Timestamp::UNIX_EPOCH;
     fs::write(&path, serde_json::to_vec(&reference).unwrap()).unwrap();
     // then it is stale, unless it is named by digest
-    assert!(!images.kept("name", &request).unwrap().fresh);
+    assert!(!images.cached("name", &request).unwrap().fresh);
     request.image = "a/b@sha256:1".into();
-    assert!(images.kept("name", &request).unwrap().fresh);
+    assert!(images.cached("name", &request).unwrap().fresh);
 }

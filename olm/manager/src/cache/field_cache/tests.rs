@@ -48,12 +48,12 @@ fn only_relevant_changes_are_announced_and_the_later_state_stays() {
     feed(&fields, vec![Event::Apply(object("one", 4, "y"))]);
     assert_eq!(received(&mut changes), [("one".to_owned(), false)]);
     // and an older state arrives late
-    fields.put(&object("one", 3, "z").metadata, "z".into());
+    fields.insert(&object("one", 3, "z").metadata, "z".into());
     assert_eq!((received(&mut changes), fields.get("ns", "one").as_deref()), (vec![], Some("y")));
     assert_eq!(fields.within("ns"), [("one".to_owned(), "y".to_owned())]);
     // when it is deleted, and the response of an earlier write arrives after that
     feed(&fields, vec![Event::Delete(object("one", 6, "y"))]);
-    fields.put(&object("one", 5, "y").metadata, "y".into());
+    fields.insert(&object("one", 5, "y").metadata, "y".into());
     assert_eq!((received(&mut changes), fields.get("ns", "one")), (vec![("one".to_owned(), true)], None));
 }
 

@@ -23,7 +23,7 @@ fn list(kind: &KindCache<Subscription>, objects: &[Subscription]) {
     kind.take(Event::InitDone);
 }
 
-fn kept(kind: &KindCache<Subscription>) -> Vec<(String, String)> {
+fn cached(kind: &KindCache<Subscription>) -> Vec<(String, String)> {
     let one = |s: &Arc<Subscription>| (s.name_any(), s.resource_version().unwrap_or_default());
     kind.in_namespace("ns").iter().map(one).collect()
 }
@@ -81,11 +81,14 @@ fn our_own_writes_count_at_once_and_older_news_of_them_do_not() {
     let (mut changes, mut keys) = (kind.changes(), kind.keys());
     let _ = enqueued(&mut keys);
     kind.store_written(subscription("a", 5));
-    assert_eq!((kept(&kind), announced(&mut changes)), (vec![("a".into(), "5".into())], vec!["a@5".into()]));
+    assert_eq!(
+        (cached(&kind), announced(&mut changes)),
+        (vec![("a".into(), "5".into())], vec!["a@5".into()])
+    );
     // the watch delivers the earlier state, and then the same one
     kind.take(Event::Apply(subscription("a", 3)));
     kind.take(Event::Apply(subscription("a", 5)));
-    assert_eq!((kept(&kind), announced(&mut changes)), (vec![("a".into(), "5".into())], vec![]));
+    assert_eq!((cached(&kind), announced(&mut changes)), (vec![("a".into(), "5".into())], vec![]));
     kind.take(Event::Apply(subscription("a", 6)));
     assert_eq!(announced(&mut changes), ["a@6"]);
     assert_eq!(enqueued(&mut keys), ["ns/a", "ns/a"]);
@@ -98,10 +101,10 @@ fn an_answer_that_comes_late_brings_nothing_back() {
     // it is written (2), deleted (3), and the deletion arrives before the response of the write
     kind.take(Event::Delete(subscription("a", 3)));
     kind.store_written(subscription("a", 2));
-    assert_eq!(kept(&kind), []);
+    assert_eq!(cached(&kind), []);
     // recreated, it is another object
     kind.store_written(subscription("a", 4));
-    assert_eq!(kept(&kind), [("a".into(), "4".into())]);
+    assert_eq!(cached(&kind), [("a".into(), "4".into())]);
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn the_deletion_of_the_one_before_does_not_take_the_next() {
     next.metadata.uid = Some("another".into());
     kind.store_written(next);
     kind.take(Event::Delete(subscription("a", 3)));
-    assert_eq!(kept(&kind), [("a".into(), "4".into())]);
+    assert_eq!(cached(&kind), [("a".into(), "4".into())]);
 }
 
 #[test]

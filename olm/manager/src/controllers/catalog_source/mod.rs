@@ -97,7 +97,7 @@ async fn reconcile(source: Arc<CatalogSource>, ctx: Arc<Ctx>) -> Result<Action, 
     }
     let Observed { access, requested, template, view, interval_problem } =
         observe::observe(&source, &ctx).await;
-    ctx.catalogs.put(&key.0, &key.1, entry(&source, &view, access, &ctx));
+    ctx.catalogs.insert(&key.0, &key.1, entry(&source, &view, access, &ctx));
     let inputs = status::Inputs {
         view: &view,
         requested: requested.as_ref().ok(),

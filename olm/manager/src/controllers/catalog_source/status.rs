@@ -121,7 +121,7 @@ fn status(
     let generation = source.metadata.generation;
     status.observed_generation = generation;
     for type_ in ["Signed", "Stale", "TemplatesHaveResolved", "ResolvedImage"] {
-        status.conditions.retain(|condition| condition.type_ != type_ || kept(type_, inputs));
+        status.conditions.retain(|condition| condition.type_ != type_ || applies(type_, inputs));
     }
     let mut set = |mut new: Condition| {
         new.message = new.message.map(|message| truncate(&message, TEXT));
@@ -190,7 +190,7 @@ fn status(
 }
 
 /// Whether an optional condition applies.
-fn kept(type_: &str, inputs: &Inputs<'_>) -> bool {
+fn applies(type_: &str, inputs: &Inputs<'_>) -> bool {
     match type_ {
         "Signed" => signed(inputs).is_some(),
         "Stale" => stale(inputs.view).is_some(),

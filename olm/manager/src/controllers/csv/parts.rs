@@ -367,7 +367,7 @@ impl Parts {
     /// Stores the response of a write.
     pub(super) fn store_written(&self, deployment: &Deployment) -> Workload {
         let workload = Workload::of(deployment);
-        self.deployments.put(&deployment.metadata, workload.clone());
+        self.deployments.insert(&deployment.metadata, workload.clone());
         workload
     }
 

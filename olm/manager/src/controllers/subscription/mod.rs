@@ -156,7 +156,7 @@ async fn pass(subscription: &Arc<Subscription>, ctx: &Ctx, memory: &Memory) -> R
             return Ok(Action::requeue(OUTDATED_INTERVAL));
         }
         // Before the plan is created: its controller starts at once.
-        ctx.change_cache.put(inputs.basis, Arc::clone(change));
+        ctx.change_cache.insert(inputs.basis, Arc::clone(change));
     }
     let current = apply::apply(&observed, &decision, ctx).await?;
     let reported = status::report(&observed, &decision.next, current.as_deref(), ctx).await?;

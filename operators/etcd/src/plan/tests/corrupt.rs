@@ -1,8 +1,8 @@
 //! Members with different data: allowed and forbidden actions, from the comparison that finds the difference
 //! to one that finds all equal. Schedule and meaning of hashes: `compare`.
 
-use super::super::model::World;
 use super::super::*;
+use super::model::World;
 use super::{kinds, running};
 use crate::observed::{Corruption, quorum};
 

@@ -1,8 +1,8 @@
 //! Members with different data while members join, leave or are lost, and alarms.
 
-use super::super::model::World;
 use super::super::*;
 use super::corrupt::{followers, found, name_of_leader, removes_corrupt};
+use super::model::World;
 use super::{kinds, running};
 
 /// A cluster of this size with an added learner that does not catch up before the comparison, and its name.

@@ -3,9 +3,9 @@
 
 use proptest::prelude::*;
 
-use super::super::model::{BROKEN, World};
 use super::super::*;
 use super::hold::hold;
+use super::model::{BROKEN, World};
 use crate::observed::Start;
 
 const VERSIONS: [&str; 6] = ["3.4.23", "3.4.30", "3.5.30", BROKEN, "3.6.4", "3.5.31"];

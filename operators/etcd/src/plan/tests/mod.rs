@@ -6,13 +6,15 @@ mod corrupt;
 mod corrupt_members;
 mod faults;
 mod hold;
+mod model;
 mod reports;
+mod rules;
 mod service;
 mod states;
 mod storage;
 mod versions;
 
-use super::model::World;
+use self::model::World;
 use super::*;
 use crate::observed::Member;
 
@@ -394,7 +396,7 @@ fn after_a_learner_that_never_started_the_next_try_waits_or_follows_an_edit() {
     edited.goal.generation = Some(8);
     edited.step();
     assert_eq!(edited.log.last().map(Action::kind), Some("Remember"));
-    assert!(world.converge(1000), "after a while it tries again by itself");
+    assert!(world.converge(1000), "it tries again after a while");
 }
 
 #[test]

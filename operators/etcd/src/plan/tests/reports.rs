@@ -1,7 +1,7 @@
 //! Reports about members that do not start, and about clusters without a leader.
 
-use super::super::model::{BROKEN, World};
 use super::super::*;
+use super::model::{BROKEN, World};
 use super::running;
 use crate::observed::{ClaimView, Member, Observed, PodView};
 

@@ -1,7 +1,7 @@
 //! Pods leave the client Service before their etcd is removed or restarted, and come back.
 
-use super::super::model::World;
 use super::super::*;
+use super::model::World;
 use super::running;
 use crate::observed::Serving;
 

@@ -4,9 +4,9 @@ use std::fmt;
 
 use proptest::prelude::*;
 
-use super::super::rules::{DataComparison, RuleInput, broken};
 use super::super::*;
 use super::hold::hold;
+use super::rules::{DataComparison, RuleInput, broken};
 use crate::maintenance::{Cause, Record};
 use crate::observed::{
     ClaimView, Corruption, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Serving, Start,

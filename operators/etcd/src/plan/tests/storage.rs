@@ -1,8 +1,8 @@
 //! Members with volumes.
 
-use super::super::model::World;
 use super::super::*;
 use super::kinds;
+use super::model::World;
 use crate::observed::Start;
 
 fn running(size: usize) -> World {

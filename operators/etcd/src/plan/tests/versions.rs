@@ -1,7 +1,7 @@
 //! Upgrades of the etcd version.
 
-use super::super::model::{BROKEN, World};
 use super::super::*;
+use super::model::{BROKEN, World};
 use super::{kinds, running};
 use crate::observed::Endpoint;
 

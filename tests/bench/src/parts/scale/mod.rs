@@ -255,7 +255,7 @@ async fn drift(world: &World, faults: &Faults, namespaces: usize) -> Result<Row>
         limit: 100.0,
         unit: "ms",
         note: format!(
-            "a Deployment changed by hand → put right; the worst of {CHANGES}, median {:.0}; {:.1} calls each",
+            "a Deployment changed by hand → reverted; the worst of {CHANGES}, median {:.0}; {:.1} calls each",
             took[CHANGES / 2].as_secs_f64() * 1000.0,
             calls as f64 / CHANGES as f64
         ),

@@ -85,7 +85,7 @@ impl Selection {
         for bundle in bundles() {
             for api in bundle.required_gvks().into_iter().filter(|api| !provided.contains(api)) {
                 notes.insert(format!(
-                    "{} requires {} ({}/{}), which no mirrored package provides",
+                    "{} requires {} ({}/{}), which is not provided by a mirrored package",
                     bundle.package, api.kind, api.group, api.version
                 ));
             }

@@ -109,7 +109,7 @@ impl Serving {
                 patch["webhooks"] = live["webhooks"].clone();
                 patch["metadata"] = json!({ "resourceVersion": live["metadata"]["resourceVersion"] });
             }
-            live::put(&mut patch, place.pointer, bundle.as_str().into());
+            live::set(&mut patch, place.pointer, bundle.as_str().into());
             let patched = api.patch(&place.name, &params(), &Patch::Merge(&patch)).await;
             match patched {
                 Ok(object) => {

@@ -39,7 +39,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Sets a field by its JSON pointer. Missing maps on the path are created; list elements are not.
-pub(super) fn put(object: &mut Value, pointer: &str, value: Value) {
+pub(super) fn set(object: &mut Value, pointer: &str, value: Value) {
     let mut at = object;
     for key in pointer.split('/').skip(1) {
         if at.is_null() {

@@ -188,7 +188,7 @@ impl Serving {
         if let Some((place, bundle)) =
             self.ca_of(&text(&manifest["kind"]), &text(&manifest["metadata"]["name"]))
         {
-            live::put(&mut manifest, place.pointer, bundle.into());
+            live::set(&mut manifest, place.pointer, bundle.into());
         }
         manifest
     }
@@ -197,7 +197,7 @@ impl Serving {
     fn converted(&self, conversion: &Conversion) -> Value {
         let mut crd = serde_json::json!({ "spec": { "conversion": conversion.conversion } });
         if let Some((place, bundle)) = self.ca_of("CustomResourceDefinition", &conversion.crd) {
-            live::put(&mut crd, place.pointer, bundle.into());
+            live::set(&mut crd, place.pointer, bundle.into());
         }
         crd
     }

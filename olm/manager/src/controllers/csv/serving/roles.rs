@@ -17,7 +17,7 @@ use super::DesiredObject;
 use crate::controllers::csv::facts::Needs;
 
 /// How long a role is assumed to exist after a check.
-const KEPT: Duration = Duration::from_secs(600);
+const TTL: Duration = Duration::from_secs(600);
 
 /// Roles that were up to date at their last check: UID of their definition, name, and time.
 #[derive(Debug, Default)]
@@ -31,13 +31,13 @@ impl Known {
 
     pub(super) fn holds(&self, manifest: &Value) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Self::key(manifest).and_then(|key| known.get(&key)).is_some_and(|seen| seen.elapsed() < KEPT)
+        Self::key(manifest).and_then(|key| known.get(&key)).is_some_and(|seen| seen.elapsed() < TTL)
     }
 
     pub(super) fn note(&self, desired: &DesiredObject) {
         let Some(key) = Self::key(&desired.manifest).filter(|_| desired.is_there()) else { return };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, seen| seen.elapsed() < KEPT);
+        known.retain(|_, seen| seen.elapsed() < TTL);
         known.insert(key, Instant::now());
     }
 }

@@ -236,9 +236,9 @@ fn only_servers_of_aggregated_apis_are_rolled_over() {
 #[test]
 fn fields_are_set_where_their_pointer_leads() {
     let mut object = json!({ "webhooks": [{}] });
-    live::put(&mut object, "/webhooks/0/clientConfig/caBundle", json!("x"));
-    live::put(&mut object, "/spec/caBundle", json!("y"));
-    live::put(&mut object, "/webhooks/7/clientConfig/caBundle", json!("nowhere"));
+    live::set(&mut object, "/webhooks/0/clientConfig/caBundle", json!("x"));
+    live::set(&mut object, "/spec/caBundle", json!("y"));
+    live::set(&mut object, "/webhooks/7/clientConfig/caBundle", json!("nowhere"));
     assert_eq!(
         object,
         json!({ "webhooks": [{ "clientConfig": { "caBundle": "x" } }], "spec": { "caBundle": "y" } })

@@ -11,7 +11,7 @@ mod service;
 use crate::maintenance::Step;
 use crate::observed::{Endpoint, Hash, Member, Memory, Observed, Start, quorum};
 
-use super::{Action, Goal, Removal};
+use crate::plan::{Action, Goal, Removal};
 
 /// A voter with this many unapplied entries does not count as healthy.
 const FAR_BEHIND: u64 = 5000;
@@ -515,7 +515,7 @@ fn versions(input: &RuleInput<'_>, action: &Action) -> bool {
     if *to != input.goal.version {
         return false;
     }
-    if super::prove(input.observed).is_none() {
+    if crate::plan::prove(input.observed).is_none() {
         // Only a member that was half-way, and does not answer.
         return !input.observed.endpoints.contains_key(name);
     }

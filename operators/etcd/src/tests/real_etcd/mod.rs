@@ -159,7 +159,7 @@ async fn a_seed_whose_pod_keeps_its_data_apart_does_not_start_without_it_either(
 async fn members_are_upgraded_one_by_one_under_writes() {
     let (Some(old), Some(new)) = (installed(), newer()) else { return };
     let mut runner = Runner::new("upgrade", 5, 3, &old).with_volumes();
-    runner.knows(&new);
+    runner.add_version(&new);
     runner.until_steady(LONG).await;
     let stop = Arc::new(AtomicBool::new(false));
     let writes = writer(runner.addressing.clone(), stop.clone());

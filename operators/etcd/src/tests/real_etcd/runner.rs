@@ -151,7 +151,7 @@ impl Runner {
         self
     }
 
-    pub(super) fn knows(&mut self, etcd: &(String, PathBuf)) {
+    pub(super) fn add_version(&mut self, etcd: &(String, PathBuf)) {
         self.binaries.extend([etcd.clone()]);
     }
 

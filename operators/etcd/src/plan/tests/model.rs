@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::rules::{DataComparison, RuleInput, broken};
-use super::{Action, Compared, Decision, Goal, Progress, plan};
 use crate::observed::{
     ClaimView, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Serving, quorum,
 };
+use crate::plan::{Action, Compared, Decision, Goal, Progress, plan};
 
 /// Some proxies send clients to a pod for this long after it left the client Service.
 const PROXIES_FOLLOW: SignedDuration = SignedDuration::from_secs(3);
@@ -217,7 +217,7 @@ impl World {
         let mut compared = Compared::of(self.compared.take(), &self.memory, self.now, 0.5);
         compared.show(&mut observed);
         let besides = self.observations.is_multiple_of(20)
-            && super::proved(&self.goal, &self.memory, &observed).is_ok();
+            && crate::plan::proved(&self.goal, &self.memory, &observed).is_ok();
         if compared.due(&self.goal, &self.memory, &observed) || besides {
             let sums = self.sums(&observed.endpoints);
             self.learned.compare(&self.members, &sums);
@@ -327,7 +327,7 @@ impl World {
             }
             _ => {}
         }
-        if let Some(health) = super::assess(observed) {
+        if let Some(health) = crate::plan::assess(observed) {
             self.memory.voters = health.voters.len();
             self.memory.members = health.voters.iter().filter_map(|m| m.pod.clone()).collect();
             let mut versions = health
@@ -340,7 +340,8 @@ impl World {
                 self.memory.version = first;
             }
         }
-        if let Some(Action::RemoveMember { why: super::Removal::LateLearner(reason), .. }) = &decision.action
+        if let Some(Action::RemoveMember { why: crate::plan::Removal::LateLearner(reason), .. }) =
+            &decision.action
         {
             let failure = Failure { at: self.now, generation: self.goal.generation, reason: reason.clone() };
             self.memory.failure = Some(failure);

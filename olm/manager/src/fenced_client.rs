@@ -26,7 +26,7 @@ pub(crate) struct Fenced;
 struct TooLong;
 
 /// The client, with a fence in front of its writes.
-pub(crate) fn guarded(client: Client, fence: Arc<Fence>, metrics: Arc<Metrics>) -> Client {
+pub(crate) fn fenced(client: Client, fence: Arc<Fence>, metrics: Arc<Metrics>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, fence, metrics) = (client.clone(), Arc::clone(&fence), Arc::clone(&metrics));
@@ -130,7 +130,7 @@ mod tests {
         // given a replica that does not lead
         let (answers, asked) = (Arc::new(tokio::sync::Semaphore::new(1)), Arc::<AtomicUsize>::default());
         let (fence, metrics) = (Arc::<Fence>::default(), Arc::<Metrics>::default());
-        let client = guarded(server(answers, Arc::clone(&asked)), Arc::clone(&fence), metrics);
+        let client = fenced(server(answers, Arc::clone(&asked)), Arc::clone(&fence), metrics);
 
         // then it reads, and writes nothing
         client.send(request("GET", "/api/v1/pods")).await.unwrap();
@@ -159,7 +159,7 @@ mod tests {
         let (answers, asked) = (Arc::new(tokio::sync::Semaphore::new(0)), Arc::<AtomicUsize>::default());
         let (fence, metrics) = (Arc::<Fence>::default(), Arc::<Metrics>::default());
         fence.open();
-        let client = guarded(server(Arc::clone(&answers), asked), fence, Arc::clone(&metrics));
+        let client = fenced(server(Arc::clone(&answers), asked), fence, Arc::clone(&metrics));
         let reader = client.clone();
         let read = tokio::spawn(async move { reader.send(request("GET", "/api/v1/pods")).await });
         let error = read.await.unwrap().unwrap_err();
@@ -176,7 +176,7 @@ mod tests {
         let (answers, asked) = (Arc::new(tokio::sync::Semaphore::new(9)), Arc::<AtomicUsize>::default());
         let fence = Arc::<Fence>::default();
         fence.open();
-        let client = guarded(server(answers, Arc::clone(&asked)), fence, Arc::default());
+        let client = fenced(server(answers, Arc::clone(&asked)), fence, Arc::default());
         let write = |method: &str, bytes: usize| {
             Request::builder()
                 .method(method)

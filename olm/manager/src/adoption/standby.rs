@@ -64,7 +64,7 @@ impl Standby {
 /// Runs the controllers until `stop`, except while another OLM runs: then they are stopped after finishing
 /// their current reconciliations, and the manager waits for the other OLM to stop. Before every start of the
 /// controllers, the objects that OLM v0 left are adopted.
-pub(crate) async fn guarded<F, Fut>(ctx: Arc<Ctx>, stop: CancellationToken, controllers: F)
+pub(crate) async fn run_without_other_olm<F, Fut>(ctx: Arc<Ctx>, stop: CancellationToken, controllers: F)
 where
     F: Fn(Arc<Ctx>, CancellationToken) -> Fut,
     Fut: Future<Output = ()>,

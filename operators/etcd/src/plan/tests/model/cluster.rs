@@ -2,9 +2,9 @@
 
 use jiff::SignedDuration;
 
-use super::super::Action;
 use super::{BROKEN, Claim, Data, Pod, World, minor};
 use crate::observed::{ClaimView, End, Member, PodView, Serving, Start};
+use crate::plan::Action;
 
 impl World {
     /// `calls`: number of API calls after which the operator stops.

@@ -5,9 +5,9 @@
 
 use proptest::prelude::*;
 
-use super::claim::ObservedClaim;
-use super::plan::{ObservedCluster, ObservedPod, RestoreState, Step, next_step};
 use crate::crd::restore::{EtcdRestoreStatus, SnapshotStatus};
+use crate::restore::claim::ObservedClaim;
+use crate::restore::plan::{ObservedCluster, ObservedPod, RestoreState, Step, next_step};
 
 const UID: &str = "r-1";
 

@@ -9,11 +9,11 @@ use axum::http::HeaderMap;
 use axum::routing::get;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::fetch::{CopyArgs, FetchArgs, InstallArgs, copy, fetch, install};
-use super::place::Found;
-use super::seed::{Seed, Source};
 use crate::addressing::InCluster;
 use crate::backup::tests::{Member, back_up, skipped};
+use crate::restore::fetch::{CopyArgs, FetchArgs, InstallArgs, copy, fetch, install};
+use crate::restore::place::Found;
+use crate::restore::seed::{Seed, Source};
 use crate::validate::{tests::cluster, validate};
 
 /// The file in `dir` for a path in the pod.
@@ -39,7 +39,7 @@ async fn a_backup_becomes_a_member_of_a_new_etcd_cluster() {
     let good = back_up(&store, &target, false, &[&old.endpoint]).await.unwrap();
     old.put("answer", b"too late".to_vec()).await;
     drop(old);
-    let snapshot = super::verify::verify(&store, "etcd", crate::storage::STALL).await.unwrap();
+    let snapshot = crate::restore::verify::verify(&store, "etcd", crate::storage::STALL).await.unwrap();
     assert_eq!(
         (snapshot.revision, snapshot.etcd_version.as_str()),
         (Some(good.revision), good.version.as_str())
