@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
+    args::UpCatalog,
     commands::progress::{Progress, Seen, pod_state},
     exit::{Code, Failure},
 };
@@ -19,35 +20,52 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Applies the manifests in order; waits for CRDs before the objects that need them.
 pub async fn apply(
     client: &Client,
-    catalogs: &[(String, PathBuf)],
+    catalogs: &[UpCatalog],
     package_manifests: bool,
     console_args: &[String],
 ) -> Result<(), Failure> {
     let options = ManifestOptions {
         package_manifests,
         console_args: console_args.to_vec(),
-        extra_catalogs: catalogs.iter().map(|(name, dir)| directory_catalog(name, dir)).collect(),
+        extra_catalogs: catalogs.iter().map(catalog).collect(),
         namespace: olm_engine::site::manager_namespace().into(),
         ..ManifestOptions::default()
     };
     let failed = |error: ResourceError| Failure::new(Code::Unexpected, error.to_string());
     let mut objects = for_server(client, manifests(&options)).await.map_err(failed)?;
-    mount_directories(&mut objects, catalogs);
+    mount_directories(&mut objects, &directories(catalogs));
     olm_ops::manifests::apply(client, &objects).await.map_err(failed)
 }
 
-fn directory_catalog(name: &str, dir: &std::path::Path) -> Value {
+/// The CatalogSource of a catalog.
+fn catalog(catalog: &UpCatalog) -> Value {
+    let (name, spec) = match catalog {
+        UpCatalog::Directory { name, dir } => (
+            name,
+            json!({
+                "sourceType": "directory",
+                "directory": format!("/catalogs/{name}"),
+                "displayName": name,
+                "publisher": dir.display().to_string(),
+            }),
+        ),
+        UpCatalog::Remote { name, spec } => (name, json!(spec)),
+    };
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "CatalogSource",
         "metadata": {"name": name, "namespace": olm_engine::site::manager_namespace()},
-        "spec": {
-            "sourceType": "directory",
-            "directory": format!("/catalogs/{name}"),
-            "displayName": name,
-            "publisher": dir.display().to_string(),
-        }
+        "spec": spec,
     })
+}
+
+/// The catalogs that are directories of this machine.
+fn directories(catalogs: &[UpCatalog]) -> Vec<(String, PathBuf)> {
+    let directory = |catalog: &UpCatalog| match catalog {
+        UpCatalog::Directory { name, dir } => Some((name.clone(), dir.clone())),
+        UpCatalog::Remote { .. } => None,
+    };
+    catalogs.iter().filter_map(directory).collect()
 }
 
 /// Mounts the host's catalog directories into the manager's pod. Its namespace forbids hostPath (Pod Security
@@ -135,6 +153,22 @@ fn is_ready(pod: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_remote_catalog_is_its_spec_and_is_not_mounted() {
+        let spec = olm_api::CatalogSourceSpec {
+            source_type: "grpc".into(),
+            image: Some("quay.io/acme/catalog:v1".into()),
+            ..Default::default()
+        };
+        let remote = UpCatalog::Remote { name: "acme".into(), spec: Box::new(spec) };
+        let source = catalog(&remote);
+        assert_eq!(source["metadata"], json!({"name": "acme", "namespace": "olm"}));
+        assert_eq!(source["spec"], json!({"sourceType": "grpc", "image": "quay.io/acme/catalog:v1"}));
+        let mine = UpCatalog::Directory { name: "mine".into(), dir: "/tmp/c".into() };
+        assert_eq!(catalog(&mine)["spec"]["directory"], "/catalogs/mine");
+        assert_eq!(directories(&[remote, mine]), [("mine".to_owned(), PathBuf::from("/tmp/c"))]);
+    }
 
     #[test]
     fn a_catalog_directory_is_mounted_into_the_manager() {

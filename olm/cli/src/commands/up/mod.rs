@@ -1,6 +1,7 @@
 //! `olm up`: a dev cluster with the manager, the console and the shipped catalog, until Ctrl-C.
 
 mod access;
+mod catalogs;
 mod demo;
 mod install;
 mod local;
@@ -132,6 +133,7 @@ async fn serve(
             machine's files (see docs/dev-cluster.md)"
     );
     println!("Ctrl-C stops the cluster; state is retained in {}", data_dir.display());
+    catalogs::report(progress, &client, &args.catalog).await;
     let () = std::future::pending().await;
     drop(stand_ins);
     Ok(())
