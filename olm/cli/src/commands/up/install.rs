@@ -23,6 +23,7 @@ pub async fn apply(
     catalogs: &[UpCatalog],
     package_manifests: bool,
     console_args: &[String],
+    route: Option<u16>,
 ) -> Result<(), Failure> {
     let options = ManifestOptions {
         package_manifests,
@@ -34,6 +35,9 @@ pub async fn apply(
     let failed = |error: ResourceError| Failure::new(Code::Unexpected, error.to_string());
     let mut objects = for_server(client, manifests(&options)).await.map_err(failed)?;
     mount_directories(&mut objects, &directories(catalogs));
+    if let Some(port) = route {
+        set_proxy(&mut objects, port);
+    }
     olm_ops::manifests::apply(client, &objects).await.map_err(failed)
 }
 
@@ -112,6 +116,18 @@ fn mount_directories(objects: &mut Vec<Value>, catalogs: &[(String, PathBuf)]) {
     objects.extend(made);
 }
 
+/// Lets the manager fetch catalogs through the proxy at this port of the host.
+fn set_proxy(objects: &mut [Value], port: u16) {
+    let manager = objects
+        .iter_mut()
+        .find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == olm_engine::site::MANAGER);
+    let Some(manager) = manager else { return };
+    let Some(container) = manager["spec"]["template"]["spec"]["containers"].get_mut(0) else { return };
+    let proxy = format!("http://host.olm.internal:{port}");
+    push(container, "env", json!({"name": "HTTPS_PROXY", "value": proxy}));
+    push(container, "env", json!({"name": "NO_PROXY", "value": ".svc,.cluster.local"}));
+}
+
 fn push(object: &mut Value, list: &str, item: Value) {
     match object[list].as_array_mut() {
         Some(items) => items.push(item),
@@ -168,6 +184,18 @@ mod tests {
         let mine = UpCatalog::Directory { name: "mine".into(), dir: "/tmp/c".into() };
         assert_eq!(catalog(&mine)["spec"]["directory"], "/catalogs/mine");
         assert_eq!(directories(&[remote, mine]), [("mine".to_owned(), PathBuf::from("/tmp/c"))]);
+    }
+
+    #[test]
+    fn the_manager_fetches_through_the_proxy_of_the_host() {
+        let mut objects = manifests(&ManifestOptions::default());
+        set_proxy(&mut objects, 4711);
+        let deployment = |name: &str| {
+            let mut all = objects.iter();
+            all.find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == name).unwrap().to_string()
+        };
+        assert!(deployment("olm-manager").contains("http://host.olm.internal:4711"));
+        assert!(!deployment("olm-console").contains("HTTPS_PROXY"));
     }
 
     #[test]
