@@ -115,7 +115,8 @@ fn differences(found: &CatalogSourceSpec, wanted: &CatalogSourceSpec) -> Vec<Str
         .collect()
 }
 
-/// Waits until the manager serves the catalog; returns the number of packages too. A failure that a retry does not resolve ends the wait.
+/// Waits until the manager serves the catalog; returns the number of its packages too. A failure that a retry
+/// does not resolve ends the wait.
 async fn ready(
     api: &Api<CatalogSource>,
     name: &str,

@@ -53,8 +53,7 @@ pub async fn report(progress: &Progress, client: &Client, catalogs: &[UpCatalog]
 }
 
 fn warn(name: &str, state: &str) {
-    eprintln!(
-        "warning: catalog {name} is not ready: {}; the manager continues, `olm catalog sources` shows the state",
-        printable(state)
-    );
+    let state = printable(state);
+    eprintln!("warning: catalog {name} is not ready: {state}");
+    eprintln!("the manager continues to read it; `olm catalog sources` shows its state");
 }

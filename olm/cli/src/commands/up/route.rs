@@ -1,8 +1,8 @@
 //! A route from the manager's pod to registries: an HTTP proxy of this process, which accepts CONNECT only.
 //!
-//! Pods of the dev cluster have no route to the network of the machine. The proxy exists while a catalog of
-//! `olm up --catalog` is fetched by the manager. It does not connect to this machine, whose programs other
-//! pods must not reach through it.
+//! Pods of the dev cluster have no route to the network of the machine. The proxy exists when the manager
+//! fetches a catalog of `olm up --catalog`. It does not connect to this machine: pods must not reach its
+//! programs.
 
 use std::{
     io,
