@@ -12,6 +12,7 @@ mod attenuation;
 mod bad_input;
 mod bad_input_why;
 mod bundles;
+mod catalog_add;
 mod catalogs;
 mod certificates;
 mod csvs;

@@ -111,8 +111,11 @@ impl Policy {
         addresses
     }
 
-    /// The admitted addresses of a host.
-    async fn resolve(
+    /// The addresses of a host, if all of them are admitted.
+    ///
+    /// # Errors
+    /// When the name does not resolve, or an address is denied.
+    pub async fn resolve(
         &self,
         host: &str,
         port: u16,

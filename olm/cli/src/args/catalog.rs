@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
-use super::OutputArgs;
+use super::{CatalogAddArgs, CatalogRemoveArgs, CatalogSourcesArgs, OutputArgs};
 use crate::output::{Documents, Report};
 
 /// `olm catalog`.
@@ -29,6 +29,15 @@ A SOURCE is one of
 /// Subcommands of `olm catalog`.
 #[derive(Debug, Subcommand)]
 pub enum CatalogCommand {
+    /// Add a catalog to a cluster.
+    #[command(after_help = ADD)]
+    Add(CatalogAddArgs),
+    /// List the catalogs of a cluster.
+    #[command(after_help = LIST_SOURCES)]
+    Sources(CatalogSourcesArgs),
+    /// Remove a catalog from a cluster.
+    #[command(after_help = REMOVE)]
+    Remove(CatalogRemoveArgs),
     /// Validate a catalog.
     #[command(after_help = VALIDATE)]
     Validate(ValidateArgs),
@@ -57,6 +66,33 @@ pub enum CatalogCommand {
     #[command(after_help = VERIFY)]
     Verify(VerifyArgs),
 }
+
+const ADD: &str = "\
+The CatalogSource is created in the namespace of the manager, where it is visible from every
+namespace. With --namespace it is visible only from that namespace.
+
+Known names: operatorhub; and with a pull secret for registry.redhat.io redhat-operators,
+certified-operators and community-operators.
+
+Examples:
+  olm catalog add operatorhub --wait
+  olm catalog add quay.io/acme/catalog:latest --name acme
+  olm catalog add https://catalogs.example.com/catalogs/acme/api/v1/all --name acme -n team-a
+  olm catalog add operatorhub --dry-run > catalog-source.yaml";
+
+const LIST_SOURCES: &str = "\
+All namespaces are listed, or that of --namespace.
+
+Examples:
+  olm catalog sources
+  olm catalog sources -n team-a -o json";
+
+const REMOVE: &str = "\
+Installed operators are retained; without the catalog they get no upgrades.
+
+Examples:
+  olm catalog remove operatorhub
+  olm catalog remove team-a/acme --yes";
 
 const VALIDATE: &str = "\
 Examples:

@@ -10,6 +10,7 @@ mod plan;
 mod policy;
 mod servers;
 mod settings;
+mod sources;
 
 use std::{io::IsTerminal as _, path::PathBuf, time::Duration};
 
@@ -24,6 +25,7 @@ pub use plan::*;
 pub use policy::*;
 pub use servers::*;
 pub use settings::*;
+pub use sources::*;
 
 use crate::output::Format;
 
@@ -147,7 +149,7 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Test InstallPolicies against a cluster.
     Policy(PolicyArgs),
-    /// Validate, build, inspect, serve and mirror catalogs.
+    /// Add catalogs to a cluster; validate, build, inspect, serve and mirror catalogs.
     Catalog(CatalogCommandArgs),
     /// Validate, render and run bundles.
     Bundle(BundleCommandArgs),
@@ -203,7 +205,9 @@ impl Command {
     /// Whether the command changes nothing on a cluster.
     pub fn is_local(&self) -> bool {
         match self {
-            Self::Catalog(_) => true,
+            Self::Catalog(args) => {
+                !matches!(args.command, CatalogCommand::Add(_) | CatalogCommand::Remove(_))
+            }
             Self::Bundle(args) => !matches!(args.command, BundleCommand::Run(_)),
             Self::Search(_) | Self::Show(_) | Self::Plan(_) | Self::Why(_) | Self::Graph(_) => true,
             Self::Diff(_) | Self::Explain(_) | Self::Policy(_) | Self::Man { .. } => true,

@@ -5,11 +5,15 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::Args as ClapArgs;
 #[cfg(feature = "devcluster")]
 use clap::Subcommand;
-use olm_kube_schema::names::is_dns_label;
+use olm_api::CatalogSourceSpec;
 
 #[cfg(feature = "devcluster")]
 use super::OutputArgs;
-use super::{RegistryArgs, console::OidcArgs};
+use super::{RegistryArgs, console::OidcArgs, sources::catalog_name};
+use crate::{
+    exit::Code,
+    source::{Remote, known, known_names},
+};
 
 /// `olm up`.
 #[derive(Debug, ClapArgs)]
@@ -23,9 +27,9 @@ pub struct UpArgs {
     /// Address of the console.
     #[arg(long, default_value = "127.0.0.1:8090")]
     pub console: SocketAddr,
-    /// Additional catalog directory, as NAME=DIR; may be repeated.
-    #[arg(long, value_name = "NAME=DIR", value_parser = name_and_dir)]
-    pub catalog: Vec<(String, PathBuf)>,
+    /// Additional catalog: NAME=DIR, NAME=IMAGE, NAME=URL or a known name such as operatorhub; may be repeated.
+    #[arg(long, value_name = "NAME[=SOURCE]", value_parser = up_catalog)]
+    pub catalog: Vec<UpCatalog>,
     /// Serve packages of catalogs as PackageManifests (aggregated API; requires pods).
     #[arg(long, conflicts_with = "no_pods")]
     pub package_manifests: bool,
@@ -46,6 +50,15 @@ pub struct UpArgs {
     /// For the images of pods.
     #[command(flatten)]
     pub registry: RegistryArgs,
+}
+
+/// A catalog of `olm up --catalog`.
+#[derive(Debug, Clone)]
+pub enum UpCatalog {
+    /// A directory of this machine, which is mounted into the manager.
+    Directory { name: String, dir: PathBuf },
+    /// A source that the manager fetches.
+    Remote { name: String, spec: Box<CatalogSourceSpec> },
 }
 
 /// `olm token`.
@@ -256,15 +269,53 @@ fn image_pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn name_and_dir(text: &str) -> Result<(String, PathBuf), String> {
-    let (name, dir) = text.split_once('=').ok_or("expected NAME=DIR")?;
-    if !is_dns_label(name) {
-        return Err(format!("`{name}` is not a valid name, expected lower-case letters, digits and `-`"));
+fn up_catalog(text: &str) -> Result<UpCatalog, String> {
+    let (name, source) = match text.split_once('=') {
+        Some((name, source)) => (catalog_name(name)?, source),
+        None if known(text).is_some() => (text.to_owned(), text),
+        None => {
+            let names = known_names().join(", ");
+            return Err(format!("expected NAME=DIR, NAME=IMAGE, NAME=URL, or one of {names}"));
+        }
+    };
+    let dir = PathBuf::from(source);
+    if dir.is_dir() {
+        let dir = dir.canonicalize().map_err(|e| format!("{}: {e}", dir.display()))?;
+        return Ok(UpCatalog::Directory { name, dir });
     }
-    let dir = PathBuf::from(dir);
-    if !dir.is_dir() {
-        return Err(format!("{} is not a directory", dir.display()));
+    match Remote::parse(source) {
+        Ok(remote) => Ok(UpCatalog::Remote { name, spec: Box::new(remote.spec) }),
+        Err(failure) if failure.code == Code::NotFound => {
+            Err(format!("{source} is not a directory, an image, a URL or a known catalog"))
+        }
+        Err(failure) => Err(failure.message),
     }
-    let dir = dir.canonicalize().map_err(|e| format!("{}: {e}", dir.display()))?;
-    Ok((name.to_string(), dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn catalogs_of_the_dev_cluster_are_directories_or_fetched() {
+        let folder = tempfile::tempdir().unwrap();
+        let remote = |text: &str| match up_catalog(text) {
+            Ok(UpCatalog::Remote { name, spec }) => (name, spec.image.or(spec.url).unwrap_or_default()),
+            other => panic!("{text}: {other:?}"),
+        };
+        let image = "quay.io/operatorhubio/catalog:latest";
+        assert_eq!(remote("operatorhub"), ("operatorhub".into(), image.into()));
+        assert_eq!(remote("hub=operatorhub"), ("hub".into(), image.into()));
+        assert_eq!(remote("a=quay.io/acme/catalog:v1"), ("a".into(), "quay.io/acme/catalog:v1".into()));
+        assert_eq!(
+            remote("a=https://example.com/all?b=c"),
+            ("a".into(), "https://example.com/all?b=c".into())
+        );
+        let directory = up_catalog(&format!("mine={}", folder.path().display())).unwrap();
+        assert!(matches!(directory, UpCatalog::Directory { name, .. } if name == "mine"));
+        for wrong in ["etcd", "quay.io/acme/catalog:v1", "A=operatorhub", "a=./nowhere", "a=nowhere", "a="] {
+            assert!(up_catalog(wrong).is_err(), "{wrong}");
+        }
+        assert!(up_catalog("etcd").unwrap_err().contains("operatorhub"));
+    }
 }

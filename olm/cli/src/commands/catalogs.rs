@@ -57,6 +57,17 @@ pub async fn unreachable(client: &Client, error: &FetchError) -> Failure {
     })
 }
 
+/// The failure of a request for CatalogSources; a missing manager is reported as that.
+pub async fn failed(client: &Client, error: kube::Error) -> Failure {
+    if matches!(&error, kube::Error::Api(status) if status.is_not_found()) {
+        let found = installation::find(client).await.ok();
+        if let Some(failure) = found.and_then(|found| missing(found.as_ref(), manager_namespace())) {
+            return failure;
+        }
+    }
+    error.into()
+}
+
 /// The failure of a cluster without a manager, or with one in another namespace than `home`.
 fn missing(found: Option<&installation::Installation>, home: &str) -> Option<Failure> {
     match found {

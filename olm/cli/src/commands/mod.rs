@@ -93,7 +93,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         #[cfg(feature = "devcluster")]
         Command::Dev(args) => dev::run(&global, args).await,
         Command::Policy(args) => policy::run(&global, args).await,
-        Command::Catalog(args) => catalog::run(args).await,
+        Command::Catalog(args) => catalog::run(&global, args).await,
         Command::Bundle(args) => bundle::run(&global, args).await,
         Command::Own(args) => self_manage::run(&global, args).await,
         Command::Version(out) => version::run(&global, out).await,

@@ -1,11 +1,16 @@
-//! Sources of catalogs and bundles: a path, an image, a URL or a server. Each becomes local files.
+//! Sources of catalogs and bundles: a path, an image, a URL or a server. Each becomes local files, or the spec
+//! of a CatalogSource.
 
 mod image;
+mod known;
 mod name;
 mod open;
 mod registry;
+mod remote;
 
 pub use image::{image_of, image_template};
+pub use known::{known, known_names};
 pub use name::Named;
 pub use open::{Opened, OpenedBundle, blocking, unread};
 pub use registry::{failure, options};
+pub use remote::Remote;

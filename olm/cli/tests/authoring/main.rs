@@ -14,6 +14,7 @@ mod opm;
 mod plans;
 mod read;
 mod serve;
+mod sources;
 mod verify;
 mod why;
 
@@ -163,7 +164,7 @@ fn the_help_of_every_command_has_a_purpose_and_examples() {
         assert_eq!(ran.code, Some(0));
         insta::assert_snapshot!(format!("help_{name}"), ran.out);
     }
-    for command in ["render", "list", "graph", "diff", "serve", "mirror"] {
+    for command in ["add", "sources", "remove", "render", "list", "graph", "diff", "serve", "mirror"] {
         let ran = olm(&["catalog", command, "--help"]);
         assert!(ran.code == Some(0) && ran.out.contains("Examples:\n  olm catalog"), "{}", ran.out);
     }

@@ -1,27 +1,34 @@
 //! `olm catalog`.
 
+mod add;
 mod build;
 mod diff;
 mod graph;
 mod list;
 mod mirror;
 pub mod read;
+mod remove;
 mod render;
 mod reporter;
 mod serve;
+mod sources;
 mod validate;
 mod verify;
 
 pub use graph::print_graph;
 pub use read::load;
+pub use sources::{Reading, reading};
 
 use crate::{
-    args::{CatalogCommand, CatalogCommandArgs},
+    args::{CatalogCommand, CatalogCommandArgs, Global},
     exit::Failure,
 };
 
-pub async fn run(args: CatalogCommandArgs) -> Result<(), Failure> {
+pub async fn run(global: &Global, args: CatalogCommandArgs) -> Result<(), Failure> {
     match args.command {
+        CatalogCommand::Add(args) => add::run(global, args).await,
+        CatalogCommand::Sources(args) => sources::run(global, args).await,
+        CatalogCommand::Remove(args) => remove::run(global, args).await,
         CatalogCommand::Validate(args) => validate::run(args).await.map_err(Failure::unanswered),
         CatalogCommand::Build(args) => build::run(args).await,
         CatalogCommand::Render(args) => render::run(args).await,

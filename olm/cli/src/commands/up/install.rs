@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
+    args::UpCatalog,
     commands::progress::{Progress, Seen, pod_state},
     exit::{Code, Failure},
 };
@@ -19,35 +20,56 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Applies the manifests in order; waits for CRDs before the objects that need them.
 pub async fn apply(
     client: &Client,
-    catalogs: &[(String, PathBuf)],
+    catalogs: &[UpCatalog],
     package_manifests: bool,
     console_args: &[String],
+    route: Option<u16>,
 ) -> Result<(), Failure> {
     let options = ManifestOptions {
         package_manifests,
         console_args: console_args.to_vec(),
-        extra_catalogs: catalogs.iter().map(|(name, dir)| directory_catalog(name, dir)).collect(),
+        extra_catalogs: catalogs.iter().map(catalog).collect(),
         namespace: olm_engine::site::manager_namespace().into(),
         ..ManifestOptions::default()
     };
     let failed = |error: ResourceError| Failure::new(Code::Unexpected, error.to_string());
     let mut objects = for_server(client, manifests(&options)).await.map_err(failed)?;
-    mount_directories(&mut objects, catalogs);
+    mount_directories(&mut objects, &directories(catalogs));
+    if let Some(port) = route {
+        set_proxy(&mut objects, port);
+    }
     olm_ops::manifests::apply(client, &objects).await.map_err(failed)
 }
 
-fn directory_catalog(name: &str, dir: &std::path::Path) -> Value {
+/// The CatalogSource of a catalog.
+fn catalog(catalog: &UpCatalog) -> Value {
+    let (name, spec) = match catalog {
+        UpCatalog::Directory { name, dir } => (
+            name,
+            json!({
+                "sourceType": "directory",
+                "directory": format!("/catalogs/{name}"),
+                "displayName": name,
+                "publisher": dir.display().to_string(),
+            }),
+        ),
+        UpCatalog::Remote { name, spec } => (name, json!(spec)),
+    };
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "CatalogSource",
         "metadata": {"name": name, "namespace": olm_engine::site::manager_namespace()},
-        "spec": {
-            "sourceType": "directory",
-            "directory": format!("/catalogs/{name}"),
-            "displayName": name,
-            "publisher": dir.display().to_string(),
-        }
+        "spec": spec,
     })
+}
+
+/// The catalogs that are directories of this machine.
+fn directories(catalogs: &[UpCatalog]) -> Vec<(String, PathBuf)> {
+    let directory = |catalog: &UpCatalog| match catalog {
+        UpCatalog::Directory { name, dir } => Some((name.clone(), dir.clone())),
+        UpCatalog::Remote { .. } => None,
+    };
+    catalogs.iter().filter_map(directory).collect()
 }
 
 /// Mounts the host's catalog directories into the manager's pod. Its namespace forbids hostPath (Pod Security
@@ -94,6 +116,18 @@ fn mount_directories(objects: &mut Vec<Value>, catalogs: &[(String, PathBuf)]) {
     objects.extend(made);
 }
 
+/// Lets the manager fetch catalogs through the proxy at this port of the host.
+fn set_proxy(objects: &mut [Value], port: u16) {
+    let manager = objects
+        .iter_mut()
+        .find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == olm_engine::site::MANAGER);
+    let Some(manager) = manager else { return };
+    let Some(container) = manager["spec"]["template"]["spec"]["containers"].get_mut(0) else { return };
+    let proxy = format!("http://host.olm.internal:{port}");
+    push(container, "env", json!({"name": "HTTPS_PROXY", "value": proxy}));
+    push(container, "env", json!({"name": "NO_PROXY", "value": ".svc,.cluster.local"}));
+}
+
 fn push(object: &mut Value, list: &str, item: Value) {
     match object[list].as_array_mut() {
         Some(items) => items.push(item),
@@ -135,6 +169,34 @@ fn is_ready(pod: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_remote_catalog_is_its_spec_and_is_not_mounted() {
+        let spec = olm_api::CatalogSourceSpec {
+            source_type: "grpc".into(),
+            image: Some("quay.io/acme/catalog:v1".into()),
+            ..Default::default()
+        };
+        let remote = UpCatalog::Remote { name: "acme".into(), spec: Box::new(spec) };
+        let source = catalog(&remote);
+        assert_eq!(source["metadata"], json!({"name": "acme", "namespace": "olm"}));
+        assert_eq!(source["spec"], json!({"sourceType": "grpc", "image": "quay.io/acme/catalog:v1"}));
+        let mine = UpCatalog::Directory { name: "mine".into(), dir: "/tmp/c".into() };
+        assert_eq!(catalog(&mine)["spec"]["directory"], "/catalogs/mine");
+        assert_eq!(directories(&[remote, mine]), [("mine".to_owned(), PathBuf::from("/tmp/c"))]);
+    }
+
+    #[test]
+    fn the_manager_fetches_through_the_proxy_of_the_host() {
+        let mut objects = manifests(&ManifestOptions::default());
+        set_proxy(&mut objects, 4711);
+        let deployment = |name: &str| {
+            let mut all = objects.iter();
+            all.find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == name).unwrap().to_string()
+        };
+        assert!(deployment("olm-manager").contains("http://host.olm.internal:4711"));
+        assert!(!deployment("olm-console").contains("HTTPS_PROXY"));
+    }
 
     #[test]
     fn a_catalog_directory_is_mounted_into_the_manager() {

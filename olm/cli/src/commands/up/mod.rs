@@ -1,10 +1,12 @@
 //! `olm up`: a dev cluster with the manager, the console and the shipped catalog, until Ctrl-C.
 
 mod access;
+mod catalogs;
 mod demo;
 mod install;
 mod local;
 mod oidc;
+mod route;
 
 use std::{
     path::{Path, PathBuf},
@@ -13,10 +15,11 @@ use std::{
 
 use access::ConsoleAccess;
 use olm_devcluster::{DevCluster, DevClusterConfig, StartError};
+use route::Route;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    args::{Global, TokenArgs, UpArgs},
+    args::{Global, TokenArgs, UpArgs, UpCatalog},
     commands::{dev, progress::Progress},
     context,
     exit::{Code, Failure},
@@ -36,13 +39,17 @@ pub async fn run(global: &Global, args: UpArgs) -> Result<(), Failure> {
     let authenticator = oidc::authenticator(&args.oidc)?;
     let mut stop = Box::pin(stopped(args.until_stdin_closes));
     let progress = Progress::new(global.color.enabled_on_stderr());
+    let is_remote = |catalog: &UpCatalog| matches!(catalog, UpCatalog::Remote { .. });
+    let route =
+        if args.no_pods || !args.catalog.iter().any(is_remote) { None } else { Some(Route::open().await?) };
+    let route_port = route.as_ref().map(|route| route.port);
     let starting = DevCluster::start(DevClusterConfig {
         data_dir: data_dir.clone(),
         listen: args.listen,
         images: dev::on_machine(),
         image_source: Some(Arc::new(dev::Registries::new(&args.registry)?)),
         pods: !args.no_pods,
-        host_ports: args.host_port.clone(),
+        host_ports: args.host_port.iter().copied().chain(route_port).collect(),
     });
     let cluster = tokio::select! {
         cluster = starting => cluster.map_err(refused)?,
@@ -54,7 +61,7 @@ pub async fn run(global: &Global, args: UpArgs) -> Result<(), Failure> {
     }
 
     let result = tokio::select! {
-        result = serve(&args, &data_dir, &cluster, &progress) => result,
+        result = serve(&args, &data_dir, &cluster, &progress, route_port) => result,
         () = &mut stop => Ok(()),
     };
     if result.is_ok() {
@@ -71,6 +78,7 @@ async fn serve(
     data_dir: &Path,
     cluster: &DevCluster,
     progress: &Progress,
+    route: Option<u16>,
 ) -> Result<(), Failure> {
     let kubeconfig = data_dir.join("kubeconfig");
     write_private(&kubeconfig, cluster.kubeconfig().as_bytes())?;
@@ -82,7 +90,7 @@ async fn serve(
     if cluster.pods_unavailable().is_none() {
         oidc::check_for_pods(&args.oidc)?;
     }
-    install::apply(&client, &args.catalog, args.package_manifests, &arguments).await?;
+    install::apply(&client, &args.catalog, args.package_manifests, &arguments, route).await?;
     // Processes that replace pods where none can run; kept until the cluster stops.
     let mut stand_ins = None;
     let console = match cluster.pods_unavailable() {
@@ -132,6 +140,7 @@ async fn serve(
             machine's files (see docs/dev-cluster.md)"
     );
     println!("Ctrl-C stops the cluster; state is retained in {}", data_dir.display());
+    catalogs::report(progress, &client, &args.catalog).await;
     let () = std::future::pending().await;
     drop(stand_ins);
     Ok(())

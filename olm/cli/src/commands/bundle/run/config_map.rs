@@ -63,7 +63,8 @@ pub fn data(
     Ok(data)
 }
 
-const INSTEAD: &str = "serve it with `olm catalog serve BUNDLE` and create a CatalogSource with its address";
+const INSTEAD: &str =
+    "serve it with `olm catalog serve BUNDLE` and add it with `olm catalog add grpc://HOST:PORT`";
 
 fn too_much(bundle: &Bundle, what: &str) -> Failure {
     let text = format!("bundle {} has {what}, which a ConfigMap catalog does not support", bundle.name());

@@ -1,0 +1,145 @@
+//! A route from the manager's pod to registries: an HTTP proxy of this process, which accepts CONNECT only.
+//!
+//! Pods of the dev cluster have no route to the network of the machine. The proxy exists when the manager
+//! fetches a catalog of `olm up --catalog`. It does not connect to this machine: pods must not reach its
+//! programs.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, UdpSocket},
+    time::Duration,
+};
+
+use olm_catalog_sources::Policy;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
+    net::{TcpListener, TcpStream},
+    task::AbortHandle,
+    time::timeout,
+};
+
+use crate::exit::Failure;
+
+/// Maximum size of the head of a request.
+const LARGEST: usize = 8 << 10;
+/// Time for the head of a request, and for a connection.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The proxy; it accepts no connections after this is dropped.
+pub struct Route {
+    /// Port on 127.0.0.1.
+    pub port: u16,
+    task: AbortHandle,
+}
+
+impl Route {
+    pub async fn open() -> Result<Self, Failure> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let port = listener.local_addr()?.port();
+        let task = tokio::spawn(async move {
+            loop {
+                match listener.accept().await {
+                    Ok((client, _)) => drop(tokio::spawn(tunnel(client))),
+                    // Most likely out of file descriptors: wait until some are free again.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                }
+            }
+        });
+        Ok(Self { port, task: task.abort_handle() })
+    }
+}
+
+impl Drop for Route {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn tunnel(mut client: TcpStream) {
+    let Ok(Ok(head)) = timeout(LIMIT, read_head(&mut client)).await else { return };
+    let refusal = match target(&head) {
+        None => "405 Method Not Allowed",
+        Some((host, port)) => match timeout(LIMIT, connect(&host, port)).await {
+            Ok(Ok(mut server)) => {
+                if client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.is_ok() {
+                    // Both ends see the end of the other.
+                    let _ = copy_bidirectional(&mut client, &mut server).await;
+                }
+                return;
+            }
+            Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => "403 Forbidden",
+            Ok(Err(_)) => "502 Bad Gateway",
+            Err(_) => "504 Gateway Timeout",
+        },
+    };
+    let answer = format!("HTTP/1.1 {refusal}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let _ = client.write_all(answer.as_bytes()).await;
+}
+
+/// Reads up to the empty line. The bytes after it belong to the tunnel.
+async fn read_head(client: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        if head.len() == LARGEST {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        head.push(client.read_u8().await?);
+    }
+    Ok(head)
+}
+
+/// Host and port of a CONNECT request.
+fn target(head: &[u8]) -> Option<(String, u16)> {
+    let line = std::str::from_utf8(head).ok()?.lines().next()?;
+    let (host, port) = line.strip_prefix("CONNECT ")?.split(' ').next()?.rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    Some((host.to_owned(), port.parse().ok()?))
+}
+
+async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+    // The rules of the manager, which does not resolve names behind a proxy.
+    let resolved = Policy::default().resolve(host, port).await;
+    // Other errors than those of the lookup are denials.
+    let addresses =
+        resolved.map_err(|error| error.downcast::<io::Error>().map_or_else(|_| denied(), |error| *error))?;
+    if addresses.iter().any(|address| is_own(address.ip())) {
+        return Err(denied());
+    }
+    TcpStream::connect(addresses.as_slice()).await
+}
+
+/// Whether the address is one of this machine: others cannot be bound.
+fn is_own(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_target_is_that_of_connect_alone() {
+        let parsed = |text: &str| target(text.as_bytes());
+        assert_eq!(parsed("CONNECT quay.io:443 HTTP/1.1\r\n\r\n"), Some(("quay.io".into(), 443)));
+        assert_eq!(parsed("CONNECT [::1]:443 HTTP/1.1\r\n\r\n"), Some(("::1".into(), 443)));
+        for wrong in
+            ["GET http://a/ HTTP/1.1\r\n\r\n", "CONNECT a HTTP/1.1\r\n\r\n", "CONNECT a:99999 H\r\n", ""]
+        {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+
+    #[tokio::test]
+    async fn this_machine_is_not_reached_through_the_proxy() {
+        let route = Route::open().await.unwrap();
+        for address in ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "169.254.169.254"] {
+            let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, route.port)).await.unwrap();
+            let request = format!("CONNECT {address}:{} HTTP/1.1\r\nhost: a\r\n\r\n", route.port);
+            client.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.starts_with("HTTP/1.1 403 "), "{address}: {answer}");
+        }
+    }
+}

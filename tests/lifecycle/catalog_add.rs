@@ -1,0 +1,134 @@
+//! `olm catalog add`, `sources` and `remove`, with the command that cargo built, a registry and a manager.
+
+use std::net::{SocketAddr, TcpListener};
+
+use anyhow::{Result, ensure};
+use olm_devcluster::api::Identity;
+use olm_manager::Options;
+use olm_tests::{
+    bin_dir,
+    inprocess::{Catalog, Manager, OLM, Registry, Served, World, text},
+    skipped,
+};
+
+use crate::{op, run};
+
+/// A cluster whose manager reaches a registry and serves the administrator's programs.
+struct Desk {
+    world: World,
+    registry: Registry,
+    admin: Served,
+    manager: SocketAddr,
+    _manager: Manager,
+}
+
+impl Desk {
+    async fn open() -> Result<Self> {
+        let world = World::bare().await?;
+        let registry = Registry::start().await?;
+        // Free at this moment.
+        let manager = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
+        let options = Options {
+            registries: registry.settings(world.folder())?,
+            listen: Some(manager),
+            ..world.options("manager-0")
+        };
+        let running = world.manager_with(options)?;
+        let admin = world.serve_to(Identity::admin(), manager)?;
+        Ok(Self { world, registry, admin, manager, _manager: running })
+    }
+
+    /// Pushes a catalog with package `a`; returns its image.
+    fn push(&self, name: &str) -> Result<String> {
+        let repository = format!("catalogs/{name}");
+        self.registry.push_catalog(&repository, "1", Catalog::chain(&[&op("1.0.0")]).documents())?;
+        Ok(self.registry.reference(&format!("{repository}:1")))
+    }
+}
+
+/// Runs a scenario where the command exists.
+fn desk<F>(name: &str, body: F)
+where
+    F: AsyncFnOnce(Desk) -> Result<()>,
+{
+    if !bin_dir().join("olm").is_file() {
+        return skipped(name, "it needs the command `olm` that `cargo build` makes");
+    }
+    run(async move { body(Desk::open().await?).await });
+}
+
+#[test]
+fn a_catalog_is_added_installed_from_and_removed() {
+    desk("a_catalog_is_added_installed_from_and_removed", async |desk| {
+        let (world, admin) = (&desk.world, &desk.admin);
+        // when a catalog is added, then it is served when the command ends
+        let image = desk.push("acme")?;
+        let (out, error) = admin.olm(&["catalog", "add", &image, "--wait", "--timeout", "60s"]).await?;
+        ensure!(out.starts_with("catalog olm/acme is ready: 1 package\n"), "{out}{error}");
+        ensure!(error.contains("created CatalogSource olm/acme\n"), "{error}");
+        let source = world.get("CatalogSource", OLM, "acme").await?;
+        ensure!(text(&source, "/spec/updateStrategy/registryPoll/interval") == "60m", "{source}");
+        // and listed
+        let (out, error) = admin.olm(&["catalog", "sources"]).await?;
+        let row = out.lines().find(|line| line.starts_with("acme ")).unwrap_or_default();
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        ensure!(cells.starts_with(&["acme", OLM, &image, "1", "READY"]), "{out}{error}");
+        // when it is added again, then nothing changes
+        let (out, error) = admin.olm(&["catalog", "add", &image]).await?;
+        ensure!(out.starts_with("CatalogSource olm/acme already exists with this source\n"), "{out}{error}");
+        let again = world.get("CatalogSource", OLM, "acme").await?;
+        ensure!(again["metadata"]["generation"] == source["metadata"]["generation"], "{again}");
+        // and another source of that name is refused
+        let (out, error) = admin.olm(&["catalog", "add", "operatorhub", "--name", "acme"]).await?;
+        let difference = format!("spec.image is {image}, requested quay.io/operatorhubio/catalog:latest");
+        ensure!(out.is_empty() && error.contains(&difference) && error.contains("--name"), "{out}{error}");
+        // when a package of it is installed
+        world.home("ns").await?;
+        let (out, error) = admin.olm(&["install", "a", "-n", "ns", "--catalog", "acme"]).await?;
+        ensure!(!error.contains("error: "), "{out}{error}");
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        // then it is only removed on request
+        let (out, error) = admin.olm(&["catalog", "remove", "acme"]).await?;
+        ensure!(out.is_empty() && error.contains("\n  ns/a\n") && error.contains("--yes"), "{out}{error}");
+        let (out, error) = admin.olm(&["catalog", "remove", "acme", "--yes"]).await?;
+        ensure!(out == "removed CatalogSource olm/acme\n", "{out}{error}");
+        world.gone("CatalogSource", OLM, "acme").await?;
+        // and the operator is retained
+        world.quiet().await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        let (out, error) = admin.olm(&["catalog", "remove", "acme"]).await?;
+        ensure!(out.is_empty() && error.contains("CatalogSource olm/acme not found"), "{out}{error}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_catalog_that_is_not_readable_is_reported_and_removed() {
+    desk("a_catalog_that_is_not_readable_is_reported_and_removed", async |desk| {
+        let admin = &desk.admin;
+        // given an image that does not exist
+        let image = desk.registry.reference("catalogs/none:1");
+        // when it is added, then the wait ends with the cause
+        let (out, error) = admin.olm(&["catalog", "add", &image, "--wait", "--timeout", "60s"]).await?;
+        ensure!(out.is_empty() && error.contains("error: failed to read catalog olm/none: "), "{out}{error}");
+        ensure!(error.contains("olm catalog remove olm/none"), "{error}");
+        let (out, error) = admin.olm(&["catalog", "sources", "-n", OLM]).await?;
+        ensure!(out.contains("TRANSIENT_FAILURE"), "{out}{error}");
+        // and without Subscriptions it is removed without a question
+        let (out, error) = admin.olm(&["catalog", "remove", "olm/none"]).await?;
+        ensure!(out == "removed CatalogSource olm/none\n", "{out}{error}");
+        desk.world.gone("CatalogSource", OLM, "none").await
+    });
+}
+
+#[test]
+fn adding_a_catalog_needs_the_users_own_rights() {
+    desk("adding_a_catalog_needs_the_users_own_rights", async |desk| {
+        let image = desk.push("acme")?;
+        let visitor = desk.world.serve_to(Identity::user("visitor", []), desk.manager)?;
+        let (out, error) = visitor.olm(&["catalog", "add", &image]).await?;
+        ensure!(out.is_empty() && error.contains("visitor") && error.contains("create"), "{out}{error}");
+        ensure!(desk.world.find("CatalogSource", OLM, "acme").await?.is_none(), "it was created");
+        Ok(())
+    });
+}
