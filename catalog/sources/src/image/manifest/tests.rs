@@ -93,6 +93,19 @@ fn layers_are_archives_and_nothing_else() {
 #[test]
 fn labels_may_be_missing() {
     for document in ["{}", r#"{"config": null}"#, r#"{"config": {"Labels": null}}"#] {
-        assert!(serde_json::from_str::<Config>(document).expect(document).labels().is_empty());
+        let config = ImageConfig::parse("the image", document.into()).expect(document);
+        assert!(config.labels.is_empty() && config.check_platform("the image").is_ok());
     }
+}
+
+#[test]
+fn an_image_of_another_platform_does_not_run_here() {
+    let check = |os: &str, architecture: &str| {
+        let document = format!(r#"{{"os": "{os}", "architecture": "{architecture}"}}"#);
+        ImageConfig::parse("the image", document.into()).expect("parsed").check_platform("the image")
+    };
+    assert!(check("linux", architecture()).is_ok());
+    let error = check("linux", "pdp11").expect_err("refused").to_string();
+    assert!(error.contains("it is an image for linux/pdp11, this machine runs linux/"), "{error}");
+    assert!(check("windows", architecture()).is_err());
 }
