@@ -3,7 +3,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: demo test test-long bench build crds protos sbom deps lint
+.PHONY: demo test test-long bench build release crds protos sbom deps lint
 
 ## demo: install what is missing, build, start a dev cluster with the etcd operator and a three-member etcd
 demo: deps
@@ -26,6 +26,10 @@ bench: deps
 ## build: the binaries as they are shipped, in target/dist
 build: deps
 	$(CARGO) build --profile dist --bins
+
+## release: static programs, images, Helm chart, SBOMs and checksums, in target/release-artifacts/VERSION
+release:
+	@scripts/release.sh
 
 ## crds: write the CustomResourceDefinitions in olm/api/crds, from the types in olm/api
 crds: deps

@@ -22,8 +22,9 @@ trap 'rm -rf "$copy"' EXIT
 copy=$(cd "$copy" && pwd -P)
 find . \( -path ./target -o -name .git \) -prune -o -type f \( -name Cargo.toml -o -name Cargo.lock -o -name '*.rs' \) -print0 |
     tar --null --files-from=- --create --file=- | tar --extract --file=- --directory="$copy"
-# As the image is built: without the dev cluster.
-features=(--no-default-features --target "$target")
+# As the image is built: without the dev cluster, unless OLM_SBOM_DEV_CLUSTER is set.
+features=(--target "$target")
+[ -n "${OLM_SBOM_DEV_CLUSTER:-}" ] || features+=(--no-default-features)
 log=$copy/cyclonedx.log
 (cd "$copy" && "$cargo" cyclonedx --quiet --format json --spec-version 1.5 --describe binaries "${features[@]}") >"$log" 2>&1 ||
     fail "cargo cyclonedx: $(tail -n 5 "$log")"

@@ -74,7 +74,7 @@ fn serve(
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": ns, "labels": labels },
         "spec": { "volumes": volumes, "containers": [{
-            "name": name, "image": "localhost/olm/olm:0.1.0", "command": command, "volumeMounts": mounts,
+            "name": name, "image": concat!("localhost/olm/olm:", env!("CARGO_PKG_VERSION")), "command": command, "volumeMounts": mounts,
             "ports": [{ "containerPort": port }],
             "readinessProbe": { "tcpSocket": { "port": port }, "periodSeconds": 1 },
         }] },
