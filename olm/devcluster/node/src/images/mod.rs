@@ -140,11 +140,7 @@ impl Images {
                 let message = format!("image {reference:?} is not present with pull policy of Never");
                 return Err(PullError::Never(message));
             }
-            (_, _, None) => {
-                return Err(PullError::Failed(format!(
-                    "image {reference} is not present, and this node pulls no images"
-                )));
-            }
+            (_, _, None) => return Err(PullError::NoSource),
             (_, _, Some(source)) => source,
         };
         let digest = source.digest(reference, secrets).await?;

@@ -33,6 +33,9 @@ pub enum PullError {
     /// The image is not present, and the pull policy is `Never`.
     #[error("{0}")]
     Never(String),
+    /// The node pulls no images.
+    #[error("this node pulls no images")]
+    NoSource,
     /// The image was not pulled, for another reason.
     #[error("{0}")]
     Failed(String),

@@ -255,7 +255,9 @@ async fn a_pull_that_takes_long_holds_up_nothing_else() {
     let Some(rig) = start(dir.path(), &registry).await else { return };
     registry.permits.forget_permits(Semaphore::MAX_PERMITS);
     // given a pod whose image is being pulled, also for its init container
-    let spec = json!({"initContainers": [container("slow:1")], "containers": [container("slow:1")]});
+    let mut init = container("slow:1");
+    init["name"] = json!("init");
+    let spec = json!({"initContainers": [init], "containers": [container("slow:1")]});
     rig.create("slow", spec).await;
     let pod = rig.wait("slow", "its network", |pod| pod["status"]["podIP"].is_string()).await;
     let init = &pod["status"]["initContainerStatuses"][0]["state"];

@@ -66,8 +66,8 @@ impl Worker {
         let reason = match error {
             PullError::Never(_) => "ErrImageNeverPull",
             PullError::Name(_) => "InvalidImageName",
-            PullError::Failed(_) if first => "ErrImagePull",
-            PullError::Failed(_) => {
+            PullError::NoSource | PullError::Failed(_) if first => "ErrImagePull",
+            PullError::NoSource | PullError::Failed(_) => {
                 let text = format!("Back-off pulling image {image:?}: {error}");
                 slot.waiting = Some(("ImagePullBackOff", text.clone()));
                 self.event(Some(index), Severity::Normal, "BackOff", text);
@@ -76,7 +76,7 @@ impl Worker {
         };
         slot.waiting = Some((reason, error.to_string()));
         match error {
-            PullError::Failed(_) => {
+            PullError::NoSource | PullError::Failed(_) => {
                 let text = format!("Failed to pull image {image:?}: {error}");
                 self.event(Some(index), Severity::Warning, "Failed", text);
                 self.event(Some(index), Severity::Warning, "Failed", format!("Error: {reason}"));
@@ -167,6 +167,7 @@ impl Search {
 /// Adds what is known of this machine to a failed pull.
 fn explain(missing: UnknownImage, error: PullError) -> PullError {
     match (missing, error) {
+        (missing, PullError::NoSource) => PullError::Failed(missing.to_string()),
         (UnknownImage::Missing(missing), PullError::Failed(error)) => {
             PullError::Failed(format!("{missing}; it was not pulled either: {error}"))
         }
