@@ -72,7 +72,7 @@ pub struct OidcArgs {
     #[arg(long = "oidc-groups-prefix", value_name = "PREFIX", requires = "issuer")]
     pub groups_prefix: Option<String>,
     /// Certificate authorities of the provider (PEM file); the system's when absent.
-    #[arg(long = "oidc-ca-file", value_name = "FILE", requires = "issuer", value_hint = clap::ValueHint::FilePath)]
+    #[arg(id = "oidc_ca_file", long = "oidc-ca-file", value_name = "FILE", requires = "issuer", value_hint = clap::ValueHint::FilePath)]
     pub ca_file: Option<PathBuf>,
     /// Redirect URI, https://HOST/oidc/callback; derived from the request's Host header when absent.
     #[arg(long = "oidc-callback-url", value_name = "URL", requires = "issuer")]

@@ -91,7 +91,7 @@ impl ImageStore {
     }
 
     pub(super) fn find(&self, reference: &str) -> Option<StoredImage> {
-        self.list().into_iter().find(|image| image.references.iter().any(|known| known == reference))
+        self.list().into_iter().find(|image| image.is_named(reference))
     }
 
     pub(super) fn with_digest(&self, digest: &str) -> Option<StoredImage> {
@@ -254,6 +254,12 @@ impl StoredImage {
         self.directory.join(ROOT)
     }
 
+    /// By one of its names, or by digest in the repository of one.
+    fn is_named(&self, reference: &str) -> bool {
+        let by_digest = |known: &String| format!("{}@{}", split_reference(known).0, self.digest) == reference;
+        self.references.iter().any(|known| known == reference || by_digest(known))
+    }
+
     /// The image by digest, as in the status of a pod.
     pub fn id(&self) -> String {
         match self.references.first() {
@@ -313,6 +319,8 @@ mod tests {
         // The same image under another name is stored once.
         let third = add(&store, "mirror/a:2", "sha256:bb", 1);
         assert_eq!(third.references, ["registry/a:1", "mirror/a:2"]);
+        // By digest, it is in the repositories of its names alone.
+        assert!(store.find("mirror/a@sha256:bb").is_some() && store.find("other/a@sha256:bb").is_none());
         assert_eq!(store.list().len(), 2);
     }
 
