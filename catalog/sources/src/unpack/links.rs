@@ -7,7 +7,7 @@ use std::{
     path::PathBuf,
 };
 
-use super::{Node, NodeKind, Stored, Unpacked, Unpacker, escape};
+use super::{Attributes, Node, NodeKind, Stored, Unpacked, Unpacker, escape};
 use crate::error::SourceError;
 
 /// As in Linux.
@@ -60,7 +60,8 @@ impl Unpacker {
             }
         }
         for (path, node) in &self.nodes {
-            if let NodeKind::Folder(Some(attributes)) = &node.what {
+            if let NodeKind::Folder(attributes) = &node.what {
+                let attributes = attributes.unwrap_or(Attributes::IMPLIED);
                 let full = self.dest.join(self.place_of(path));
                 attributes.set(&full).map_err(SourceError::io("set the mode of", &full))?;
             }
