@@ -105,7 +105,11 @@ fn list(store: &ImageStore, out: &OutputArgs) -> Result<(), Failure> {
         description: image.description,
     });
     let stored = store.list().into_iter().map(|image| Shown {
-        image: image.references.join(", "),
+        image: match image.references.is_empty() {
+            // Its tag names another image by now.
+            true => image.id(),
+            false => image.references.join(", "),
+        },
         description: "pulled or loaded".to_string(),
         bytes: Some(image.bytes),
         digest: Some(image.digest),
@@ -172,6 +176,10 @@ async fn load(store: &ImageStore, path: &Path, name: Option<String>) -> Result<(
         }
         (None, names) => names.iter().map(|name| (name.clone(), source(Some(name.clone())))).collect(),
     };
+    if let Some((name, _)) = images.iter().find(|(name, _)| !is_printable(name)) {
+        return Err(Failure::new(Code::Usage, format!("{name:?} is not a valid image name"))
+            .hint("set one with --name if the file contains one image"));
+    }
     for (name, source) in &images {
         let place = store.prepare().map_err(failed)?;
         let fetched = unpack_image(source, &options, &place.root()).await.map_err(|error| failure(&error))?;
@@ -183,6 +191,11 @@ async fn load(store: &ImageStore, path: &Path, name: Option<String>) -> Result<(
     eprintln!("loaded {}; pods run them without a registry", count(images.len(), "image"));
     drop(folder);
     Ok(())
+}
+
+/// Whether the name of an image, which may come from its file, is safe to show.
+fn is_printable(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// The default version of etcd: the newest on this machine.
@@ -197,6 +210,14 @@ pub fn newest_etcd(images: &ImageTable) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_of_an_image_contains_no_control_characters() {
+        assert!(is_printable("localhost/test/web:1"));
+        for name in ["", "a b", "a\n", "a\u{1b}[2J", "\u{202e}a"] {
+            assert!(!is_printable(name), "{name:?}");
+        }
+    }
 
     /// A plan warns about an image of `localhost/` that no node reports.
     #[test]
