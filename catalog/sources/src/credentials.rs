@@ -130,6 +130,11 @@ impl Credentials {
         Ok(())
     }
 
+    /// Adds other credentials, which are tried after those with an equally long path.
+    pub fn append(&mut self, mut other: Self) {
+        self.logins.append(&mut other.logins);
+    }
+
     /// Adds the credentials of a file.
     /// # Errors
     /// As [`Credentials::add`], and [`SourceError::Io`].

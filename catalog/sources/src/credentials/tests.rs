@@ -44,6 +44,13 @@ fn the_longest_path_is_tried_first() {
 }
 
 #[test]
+fn appended_credentials_are_tried_after_equal_ones() {
+    let mut credentials = config(&[("quay.io", "pod")]);
+    credentials.append(config(&[("quay.io", "user"), ("quay.io/org", "longer")]));
+    assert_eq!(users(&credentials, "quay.io", "org/repo"), ["longer", "pod", "user"]);
+}
+
+#[test]
 fn all_names_of_the_default_registry_are_one() {
     for key in ["https://index.docker.io/v1/", "docker.io", "index.docker.io", "registry-1.docker.io/v2/"] {
         assert_eq!(users(&config(&[(key, "me")]), "docker.io", "library/etcd"), ["me"], "{key}");

@@ -18,6 +18,9 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
+    /// Of a directory that no entry defines, whatever the umask.
+    pub const IMPLIED: Self = Self { mode: 0o755, user: 0, group: 0 };
+
     /// A field that is not a number is that of a program of root: catalogs of any tool are read, whose
     /// attributes are not used.
     pub fn of(header: &Header) -> Self {

@@ -7,7 +7,7 @@ use std::{
     path::PathBuf,
 };
 
-use super::{Node, NodeKind, Stored, Unpacked, Unpacker, escape};
+use super::{Attributes, Node, NodeKind, Stored, Unpacked, Unpacker, escape};
 use crate::error::SourceError;
 
 /// As in Linux.
@@ -60,7 +60,8 @@ impl Unpacker {
             }
         }
         for (path, node) in &self.nodes {
-            if let NodeKind::Folder(Some(attributes)) = &node.what {
+            if let NodeKind::Folder(attributes) = &node.what {
+                let attributes = attributes.unwrap_or(Attributes::IMPLIED);
                 let full = self.dest.join(self.place_of(path));
                 attributes.set(&full).map_err(SourceError::io("set the mode of", &full))?;
             }
@@ -79,10 +80,9 @@ impl Unpacker {
             let target = String::from_utf8_lossy(target);
             escape("the archive", link, &format!("is a link to {target:?}, which {reason}"))
         };
-        let mut folder: Vec<Vec<u8>> = link.split(|b| *b == b'/').map(<[u8]>::to_vec).collect();
-        folder.pop();
+        let folder = link.iter().rposition(|b| *b == b'/').map_or(&b""[..], |end| &link[..end]);
         let path = self.resolve(folder, target).map_err(refuse)?;
-        match self.nodes.get(&path.join(&b'/')).map(|node| &node.what) {
+        match self.nodes.get(&path).map(|node| &node.what) {
             Some(NodeKind::File(stored)) => Ok(stored),
             Some(_) => Err(refuse("is a directory; only links to files are kept")),
             None => Err(refuse("is not one of the files to keep")),
@@ -91,8 +91,8 @@ impl Unpacker {
 
     /// The path without links that a path means in a directory; an error completes a sentence. As in a
     /// container, the root of a root file system is its own parent.
-    pub(super) fn resolve(&self, folder: Vec<Vec<u8>>, path: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
-        let mut at = if path.starts_with(b"/") { Vec::new() } else { folder };
+    pub(super) fn resolve<'a>(&'a self, folder: &[u8], path: &'a [u8]) -> Result<Vec<u8>, &'static str> {
+        let mut at = if path.starts_with(b"/") { Vec::new() } else { folder.to_vec() };
         // The next step is the last.
         let mut ahead = steps(path);
         let (mut links, mut taken) = (1, 0);
@@ -102,23 +102,23 @@ impl Unpacker {
                 return Err("is too long");
             }
             if step == b".." {
-                if at.pop().is_none() && !self.is_root {
+                if at.is_empty() && !self.is_root {
                     return Err("points outside of the archive");
                 }
+                at.truncate(at.iter().rposition(|b| *b == b'/').unwrap_or(0));
                 continue;
             }
-            at.push(step);
-            let Some(Node { what: NodeKind::Link(target), .. }) = self.nodes.get(&at.join(&b'/')) else {
-                continue;
-            };
+            let parent = at.len();
+            if parent > 0 {
+                at.push(b'/');
+            }
+            at.extend_from_slice(step);
+            let Some(Node { what: NodeKind::Link(target), .. }) = self.nodes.get(&at) else { continue };
             links += 1;
             if links > MOST_LINKS {
                 return Err("leads through too many links");
             }
-            at.pop();
-            if target.starts_with(b"/") {
-                at.clear();
-            }
+            at.truncate(if target.starts_with(b"/") { 0 } else { parent });
             ahead.extend(steps(target));
         }
         Ok(at)
@@ -126,7 +126,6 @@ impl Unpacker {
 }
 
 /// The parts of a path, in reverse order.
-fn steps(path: &[u8]) -> Vec<Vec<u8>> {
-    let parts = path.split(|b| *b == b'/').filter(|part| !matches!(*part, b"" | b"."));
-    parts.rev().map(<[u8]>::to_vec).collect()
+fn steps(path: &[u8]) -> Vec<&[u8]> {
+    path.split(|b| *b == b'/').filter(|part| !matches!(*part, b"" | b".")).rev().collect()
 }

@@ -140,22 +140,24 @@ impl Unpacker {
             })?;
             let Some(entry) = next else { return Ok(()) };
             let path = self.path_of(what, &entry.path)?;
-            let path: Vec<&[u8]> = path.iter().map(AsRef::as_ref).collect();
+            let path = parts(what, &path)?;
             self.entry(what, &entry, &path, &mut entries)?;
         }
     }
 
-    /// The parts of an entry's path; in a root file system without links in the path.
-    fn path_of(&self, what: &str, raw: &[u8]) -> Result<Vec<Vec<u8>>, SourceError> {
+    /// The path of an entry; in a root file system without links in it.
+    fn path_of(&self, what: &str, raw: &[u8]) -> Result<Vec<u8>, SourceError> {
         let parts = parts(what, raw)?;
-        let Some((name, folder)) = parts.split_last() else { return Ok(Vec::new()) };
-        let mut path: Vec<Vec<u8>> = match self.is_root {
-            true => self
-                .resolve(Vec::new(), &folder.join(&b'/'))
-                .map_err(|reason| escape(what, raw, &format!("has a path that {reason}")))?,
-            false => folder.iter().map(|part| part.to_vec()).collect(),
+        let Some((name, folder)) = parts.split_last().filter(|_| self.is_root) else {
+            return Ok(key(&parts));
         };
-        path.push(name.to_vec());
+        let mut path = self
+            .resolve(b"", &key(folder))
+            .map_err(|reason| escape(what, raw, &format!("has a path that {reason}")))?;
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
         Ok(path)
     }
 
@@ -266,7 +268,7 @@ impl Unpacker {
         path: &[&[u8]],
         place: &Path,
     ) -> Result<(), SourceError> {
-        let (own, target) = (key(path), self.path_of(what, &entry.link)?.join(&b'/'));
+        let (own, target) = (key(path), self.path_of(what, &entry.link)?);
         let refuse = |reason: &str| {
             let target = String::from_utf8_lossy(&entry.link);
             escape(what, &entry.path, &format!("is a hard link to {target:?}, which {reason}"))

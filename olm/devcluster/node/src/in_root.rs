@@ -12,7 +12,7 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2},
-    sys::stat::{Mode, fchmod, mkdirat},
+    sys::stat::{Mode, fchmod, fstat, mkdirat},
     unistd::{UnlinkatFlags, unlinkat},
 };
 
@@ -100,6 +100,12 @@ fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     }
 }
 
+/// Whether both are the same file.
+pub(crate) fn is_same(one: &OwnedFd, other: &OwnedFd) -> io::Result<bool> {
+    let (one, other) = (fstat(one)?, fstat(other)?);
+    Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
+}
+
 /// A path of an open file, for system calls that take no descriptor.
 pub(crate) fn path_of(file: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
@@ -131,6 +137,10 @@ mod tests {
         assert!(make_file(&root, Path::new("relative/new")).is_err() || !outside.join("new").exists());
         assert_eq!(fs::read_to_string(outside.join("file")).unwrap(), "untouched");
         assert_eq!(fs::read_to_string(inside.join("file")).unwrap(), "own");
+        symlink("/own/..", inside.join("top")).unwrap();
+        let top = open_path(&root, Path::new("top")).unwrap();
+        assert!(is_same(&top, &root).unwrap());
+        assert!(!is_same(&open_path(&root, Path::new("real")).unwrap(), &root).unwrap());
         // A link inside of the root is followed.
         write(&root, Path::new("/own/a"), b"1").unwrap();
         drop(make_directory(&root, Path::new("own/b/c")).unwrap());

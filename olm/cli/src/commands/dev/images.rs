@@ -105,7 +105,11 @@ fn list(store: &ImageStore, out: &OutputArgs) -> Result<(), Failure> {
         description: image.description,
     });
     let stored = store.list().into_iter().map(|image| Shown {
-        image: image.references.join(", "),
+        image: match image.references.is_empty() {
+            // Its tag names another image by now.
+            true => image.id(),
+            false => image.references.join(", "),
+        },
         description: "pulled or loaded".to_string(),
         bytes: Some(image.bytes),
         digest: Some(image.digest),
@@ -135,43 +139,8 @@ async fn load(store: &ImageStore, path: &Path, name: Option<String>) -> Result<(
     let failed = |error: std::io::Error| {
         Failure::new(Code::Unexpected, format!("failed to load {}: {error}", path.display()))
     };
-    // An archive is unpacked once, whatever the number of its images.
-    let (folder, layout) = if path.is_dir() {
-        (None, path.to_owned())
-    } else {
-        let folder = tempfile::Builder::new().prefix("olm-images-").tempdir()?;
-        let layout = folder.path().join("layout");
-        std::fs::create_dir(&layout)?;
-        let (archive, to, limits) = (path.to_owned(), layout.clone(), options.limits.clone());
-        let unpacked = blocking(move || unpack_archive(&archive, &to, &limits));
-        unpacked.await?.map_err(|error| failure(&error))?;
-        (Some(folder), layout)
-    };
-    let names = match layout.join("index.json").is_file() {
-        true => image_names(&layout, &options.limits).map_err(|error| failure(&error))?,
-        // An older `docker save`, whose only image is read from the archive itself.
-        false => Vec::new(),
-    };
-    let source = |reference: Option<String>| match layout.join("index.json").is_file() {
-        true => Source::OciLayout { path: layout.clone(), reference },
-        false => Source::Tarball { path: path.to_owned() },
-    };
-    let images: Vec<(String, Source)> = match (name, &names[..]) {
-        (Some(name), [only]) => vec![(name, source(Some(only.clone())))],
-        (Some(name), []) => vec![(name, source(None))],
-        (None, []) => {
-            return Err(Failure::new(
-                Code::Usage,
-                format!("{} contains no name of an image", path.display()),
-            )
-            .hint("set one with --name"));
-        }
-        (Some(_), _) => {
-            return Err(Failure::new(Code::Usage, "--name is for a file with one image")
-                .hint(format!("without it, these are loaded: {}", names.join(", "))));
-        }
-        (None, names) => names.iter().map(|name| (name.clone(), source(Some(name.clone())))).collect(),
-    };
+    let file = ImageFile::open(path, &options).await?;
+    let images = file.images(path, name)?;
     for (name, source) in &images {
         let place = store.prepare().map_err(failed)?;
         let fetched = unpack_image(source, &options, &place.root()).await.map_err(|error| failure(&error))?;
@@ -181,8 +150,73 @@ async fn load(store: &ImageStore, path: &Path, name: Option<String>) -> Result<(
         println!("{}", stored.id());
     }
     eprintln!("loaded {}; pods run them without a registry", count(images.len(), "image"));
-    drop(folder);
     Ok(())
+}
+
+/// The images of a file.
+struct ImageFile {
+    /// In the OCI layout, unless it is an older `docker save`.
+    layout: Option<PathBuf>,
+    /// Names with a repository or a tag; a tag alone is none.
+    names: Vec<String>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl ImageFile {
+    /// Reads the names. An archive is unpacked once, whatever the number of its images.
+    async fn open(path: &Path, options: &Options) -> Result<Self, Failure> {
+        let (folder, layout) = if path.is_dir() {
+            (None, path.to_owned())
+        } else {
+            let folder = tempfile::Builder::new().prefix("olm-images-").tempdir()?;
+            let layout = folder.path().join("layout");
+            std::fs::create_dir(&layout)?;
+            let (archive, to, limits) = (path.to_owned(), layout.clone(), options.limits.clone());
+            let unpacked = blocking(move || unpack_archive(&archive, &to, &limits));
+            unpacked.await?.map_err(|error| failure(&error))?;
+            (Some(folder), layout)
+        };
+        let layout = Some(layout).filter(|layout| path.is_dir() || layout.join("index.json").is_file());
+        let mut names = match &layout {
+            Some(layout) => image_names(layout, &options.limits).map_err(|error| failure(&error))?,
+            None => Vec::new(),
+        };
+        names.retain(|name| name.contains(['/', ':']));
+        Ok(Self { layout, names, _folder: folder })
+    }
+
+    /// The images to load with their names: all, or the only one under the given name.
+    fn images(&self, path: &Path, name: Option<String>) -> Result<Vec<(String, Source)>, Failure> {
+        let source = |reference: Option<&String>| match &self.layout {
+            Some(layout) => Source::OciLayout { path: layout.clone(), reference: reference.cloned() },
+            None => Source::Tarball { path: path.to_owned() },
+        };
+        let usage = |text: String, hint: String| Err(Failure::new(Code::Usage, text).hint(hint));
+        let images: Vec<(String, Source)> = match (name, &self.names[..]) {
+            (Some(name), [] | [_]) => vec![(name, source(self.names.first()))],
+            (None, []) => {
+                let text = format!("{} contains no name of an image", path.display());
+                return usage(text, "set one with --name".to_string());
+            }
+            (Some(_), several) => {
+                let hint = format!("without it, these are loaded: {}", several.join(", "));
+                return usage("--name is for a file with one image".to_string(), hint);
+            }
+            (None, names) => names.iter().map(|name| (name.clone(), source(Some(name)))).collect(),
+        };
+        match images.iter().find(|(name, _)| !is_printable(name)) {
+            Some((name, _)) => usage(
+                format!("{name:?} is not a valid image name"),
+                "set one with --name if the file contains one image".to_string(),
+            ),
+            None => Ok(images),
+        }
+    }
+}
+
+/// Whether the name of an image, which may come from its file, is safe to show.
+fn is_printable(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// The default version of etcd: the newest on this machine.
@@ -197,6 +231,14 @@ pub fn newest_etcd(images: &ImageTable) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_of_an_image_contains_no_control_characters() {
+        assert!(is_printable("localhost/test/web:1"));
+        for name in ["", "a b", "a\n", "a\u{1b}[2J", "\u{202e}a"] {
+            assert!(!is_printable(name), "{name:?}");
+        }
+    }
 
     /// A plan warns about an image of `localhost/` that no node reports.
     #[test]

@@ -30,9 +30,12 @@ impl Registries {
         if is_local(host) && options.ca_certificates.is_empty() && options.skip_tls_verify.is_empty() {
             options.plain_http.push(host.to_string());
         }
+        // Those of the pod are tried first.
+        let own = std::mem::take(&mut options.credentials);
         for secret in secrets {
             options.credentials.add(&secret.origin, &secret.document).map_err(|error| failed(&error))?;
         }
+        options.credentials.append(own);
         Ok(options)
     }
 }
@@ -53,7 +56,8 @@ impl ImageSource for Registries {
     async fn digest(&self, reference: &str, secrets: &[PullSecret]) -> Result<String, PullError> {
         if reference.starts_with("localhost/") {
             return Err(PullError::Failed(format!(
-                "image {reference} is not on this node; load it with `olm dev images load FILE`"
+                "image {reference} has no registry; load it with `olm dev images load FILE`, and set \
+                 imagePullPolicy to IfNotPresent or Never"
             )));
         }
         let pinned =

@@ -7,6 +7,7 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, UdpSocket},
+    sync::Arc,
     time::Duration,
 };
 
@@ -14,6 +15,7 @@ use olm_catalog_sources::Policy;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
     net::{TcpListener, TcpStream},
+    sync::Semaphore,
     task::AbortHandle,
     time::timeout,
 };
@@ -22,6 +24,8 @@ use crate::exit::Failure;
 
 /// Maximum size of the head of a request.
 const LARGEST: usize = 8 << 10;
+/// Maximum number of connections: pods must not use up the file descriptors of the cluster.
+const CONNECTIONS: usize = 64;
 /// Time for the head of a request, and for a connection.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -37,9 +41,17 @@ impl Route {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
         let task = tokio::spawn(async move {
+            let permits = Arc::new(Semaphore::new(CONNECTIONS));
             loop {
                 match listener.accept().await {
-                    Ok((client, _)) => drop(tokio::spawn(tunnel(client))),
+                    Ok((client, _)) => {
+                        // Beyond the limit, the connection is closed.
+                        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else { continue };
+                        tokio::spawn(async move {
+                            tunnel(client).await;
+                            drop(permit);
+                        });
+                    }
                     // Most likely out of file descriptors: wait until some are free again.
                     Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                 }
@@ -128,6 +140,18 @@ mod tests {
         {
             assert_eq!(parsed(wrong), None, "{wrong}");
         }
+    }
+
+    #[tokio::test]
+    async fn connections_beyond_the_limit_are_closed() {
+        let route = Route::open().await.unwrap();
+        let mut open = Vec::new();
+        for _ in 0..CONNECTIONS {
+            open.push(TcpStream::connect((Ipv4Addr::LOCALHOST, route.port)).await.unwrap());
+        }
+        let mut one_more = TcpStream::connect((Ipv4Addr::LOCALHOST, route.port)).await.unwrap();
+        let closed = timeout(LIMIT / 2, one_more.read_u8()).await.expect("closed before the limit of a head");
+        assert!(closed.is_err());
     }
 
     #[tokio::test]

@@ -12,7 +12,7 @@ use nix::{
     errno::Errno,
     sched::{CloneFlags, setns, unshare},
     sys::signal::SigSet,
-    unistd::{Gid, Pid, Uid, access, chdir, execve, setgid, setgroups, setsid, setuid},
+    unistd::{Gid, Pid, Uid, access, chdir, execve, getcwd, setgid, setgroups, setsid, setuid},
 };
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +71,8 @@ fn prepare(
     become_user(spec)?;
     let cwd = if spec.cwd.is_empty() { "/" } else { &spec.cwd };
     chdir(cwd).map_err(|error| format!("failed to change to the working directory {cwd}: {error}"))?;
+    // A link of /proc to an open directory would lead out of the root.
+    getcwd().map_err(|error| format!("the working directory {cwd} is not in the container: {error}"))?;
     nix::unistd::dup2_stdin(stdio[0])
         .and_then(|()| nix::unistd::dup2_stdout(stdio[1]))
         .and_then(|()| nix::unistd::dup2_stderr(stdio[2]))

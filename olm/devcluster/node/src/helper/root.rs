@@ -216,6 +216,9 @@ impl Root {
             false => in_root::make_file(&self.directory, target),
         };
         let place = place.map_err(|error| fail("prepare the mount of", &error))?;
+        if in_root::is_same(&place, &self.directory).map_err(|error| fail("examine", &error))? {
+            return Err(fail("mount", &"a link of the image leads to its root directory"));
+        }
         mount(Some(source), &in_root::path_of(&place), NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)
             .map_err(|error| fail("mount", &error))?;
         // The mount, not the directory below it.

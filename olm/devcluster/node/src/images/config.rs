@@ -128,12 +128,14 @@ impl ImageUser {
 
 /// A file of the image; empty where it is missing. A link in the image must not lead to a file of this machine.
 fn read(root: &Path, path: &str) -> String {
-    let mut text = String::new();
-    let Ok(root) = in_root::open_directory(root) else { return text };
-    if let Ok(file) = in_root::open_file(&root, Path::new(path)) {
-        let _ = File::from(file).take(LARGEST).read_to_string(&mut text);
+    let mut content = Vec::new();
+    if let Ok(root) = in_root::open_directory(root)
+        && let Ok(file) = in_root::open_file(&root, Path::new(path))
+    {
+        let _ = File::from(file).take(LARGEST).read_to_end(&mut content);
     }
-    text
+    // Comments in it may have another encoding.
+    String::from_utf8_lossy(&content).into_owned()
 }
 
 #[cfg(test)]
@@ -177,6 +179,10 @@ mod tests {
         std::os::unix::fs::symlink("/etc/real", root.join("etc/group")).unwrap();
         std::fs::write(root.join("etc/real"), "own:x:9:\n").unwrap();
         assert_eq!(ImageUser::find("0:own", &root).unwrap().gid, 9);
+        // A comment in Latin-1 hides no entry.
+        std::fs::remove_file(root.join("etc/passwd")).unwrap();
+        std::fs::write(root.join("etc/passwd"), b"app:x:7:8:J\xfcrgen:/:\n").unwrap();
+        assert_eq!(ImageUser::find("app", &root).unwrap().uid, 7);
     }
 
     #[test]

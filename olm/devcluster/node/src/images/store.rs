@@ -26,6 +26,8 @@ const DESCRIPTION: &str = "image.json";
 const ROOT: &str = "root";
 /// Directories of pulls in progress.
 const UNFINISHED: &str = ".new-";
+/// Locked while names or directories change.
+const LOCK: &str = ".lock";
 /// A pull that has written nothing for this long has been killed.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
@@ -91,7 +93,11 @@ impl ImageStore {
     }
 
     pub(super) fn find(&self, reference: &str) -> Option<StoredImage> {
-        self.list().into_iter().find(|image| image.is_named(reference))
+        match reference.split_once('@') {
+            // Whatever its name is.
+            Some((_, digest)) => self.with_digest(digest),
+            None => self.list().into_iter().find(|image| image.has_name(reference)),
+        }
     }
 
     pub(super) fn with_digest(&self, digest: &str) -> Option<StoredImage> {
@@ -99,8 +105,19 @@ impl ImageStore {
     }
 
     /// Gives an image another name, which no other image has afterwards.
-    pub(super) fn add_name(&self, mut image: StoredImage, reference: &str) -> io::Result<StoredImage> {
-        if image.references.iter().any(|known| known == reference) {
+    pub(super) fn add_name(&self, image: StoredImage, reference: &str) -> io::Result<StoredImage> {
+        if image.has_name(reference) {
+            return Ok(image);
+        }
+        let _lock = self.lock()?;
+        self.add_name_locked(image, reference)
+    }
+
+    fn add_name_locked(&self, image: StoredImage, reference: &str) -> io::Result<StoredImage> {
+        // It may have been renamed or removed in the meantime.
+        let mut image = StoredImage::read(image.directory)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the image was removed"))?;
+        if image.has_name(reference) {
             return Ok(image);
         }
         self.take_name(reference)?;
@@ -110,11 +127,23 @@ impl ImageStore {
     }
 
     fn take_name(&self, reference: &str) -> io::Result<()> {
+        // A digest always names the same image.
+        if reference.contains('@') {
+            return Ok(());
+        }
         if let Some(mut other) = self.find(reference) {
-            other.references.retain(|known| known != reference);
+            let name = canonical(reference);
+            other.references.retain(|known| canonical(known) != name);
             other.write()?;
         }
         Ok(())
+    }
+
+    /// Excludes other changes, also those of other processes, until the file is closed.
+    fn lock(&self) -> io::Result<fs::File> {
+        let file = fs::File::options().create(true).append(true).open(self.directory.join(LOCK))?;
+        file.lock()?;
+        Ok(file)
     }
 
     /// A new directory for an image.
@@ -146,8 +175,10 @@ impl ImageStore {
 
     /// Removes images that no container runs and for which there is no room.
     pub(super) fn collect(&self) {
-        let images = self.list();
         let unneeded: Vec<PathBuf> = {
+            // Without it (a full disk), an image to which another process adds a name may be removed.
+            let _lock = self.lock().ok();
+            let images = self.list();
             let mut all = self.in_use();
             all.retain(|_, held| held.strong_count() > 0);
             let entries: Vec<Entry> = images
@@ -200,8 +231,9 @@ impl Unfinished<'_> {
     /// # Errors
     /// The store cannot be written; nothing has changed then.
     pub fn publish(self, reference: &str, unpacked: UnpackedImage) -> io::Result<StoredImage> {
+        let _lock = self.store.lock()?;
         if let Some(present) = self.store.with_digest(&unpacked.digest) {
-            return self.store.add_name(present, reference);
+            return self.store.add_name_locked(present, reference);
         }
         let hex = unpacked.digest.rsplit(':').next().unwrap_or_default();
         let name = format!("{hex:.16}-{:08x}", rand::random::<u32>());
@@ -250,14 +282,13 @@ impl StoredImage {
         private::write(&self.directory.join(DESCRIPTION), &document)
     }
 
-    pub(super) fn root(&self) -> PathBuf {
-        self.directory.join(ROOT)
+    fn has_name(&self, reference: &str) -> bool {
+        let name = canonical(reference);
+        self.references.iter().any(|known| canonical(known) == name)
     }
 
-    /// By one of its names, or by digest in the repository of one.
-    fn is_named(&self, reference: &str) -> bool {
-        let by_digest = |known: &String| format!("{}@{}", split_reference(known).0, self.digest) == reference;
-        self.references.iter().any(|known| known == reference || by_digest(known))
+    pub(super) fn root(&self) -> PathBuf {
+        self.directory.join(ROOT)
     }
 
     /// The image by digest, as in the status of a pod.
@@ -279,6 +310,20 @@ impl StoredImage {
         let metadata = fs::metadata(self.directory.join(DESCRIPTION));
         metadata.and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
     }
+}
+
+/// The same text for all forms of a name: `nginx` is `docker.io/library/nginx:latest`.
+fn canonical(reference: &str) -> String {
+    if reference.contains('@') {
+        return reference.to_owned();
+    }
+    let (name, tag) = split_reference(reference);
+    let (registry, path) = match name.split_once('/') {
+        Some((first, path)) if first.contains(['.', ':']) || first == "localhost" => (first, path),
+        _ => ("docker.io", name),
+    };
+    let library = if registry == "docker.io" && !path.contains('/') { "library/" } else { "" };
+    format!("{registry}/{library}{path}:{}", tag.unwrap_or("latest"))
 }
 
 fn remove(directory: &Path) {
@@ -319,9 +364,51 @@ mod tests {
         // The same image under another name is stored once.
         let third = add(&store, "mirror/a:2", "sha256:bb", 1);
         assert_eq!(third.references, ["registry/a:1", "mirror/a:2"]);
-        // By digest, it is in the repositories of its names alone.
-        assert!(store.find("mirror/a@sha256:bb").is_some() && store.find("other/a@sha256:bb").is_none());
         assert_eq!(store.list().len(), 2);
+    }
+
+    #[test]
+    fn all_forms_of_a_name_name_the_same_image() {
+        for (short, full) in [
+            ("nginx", "docker.io/library/nginx:latest"),
+            ("acme/web:1", "docker.io/acme/web:1"),
+            ("localhost/web", "localhost/web:latest"),
+            ("localhost:5000/web:1", "localhost:5000/web:1"),
+        ] {
+            assert_eq!(canonical(short), full);
+        }
+        // given an image that was loaded under its full name
+        let (_directory, store) = store();
+        let loaded = add(&store, "docker.io/library/nginx:latest", "sha256:aa", 1);
+        // then it is found by the short one and by its digest
+        assert_eq!(store.find("nginx").unwrap().digest, "sha256:aa");
+        assert_eq!(store.find("other.example.com/nginx@sha256:aa").unwrap().digest, "sha256:aa");
+        assert!(store.find("nginx:1").is_none() && store.find("nginx@sha256:bb").is_none());
+        // and a name by digest is not its latest tag
+        let pinned = store.add_name(loaded, "web@sha256:aa").unwrap();
+        assert_eq!(pinned.references.len(), 2);
+        assert!(store.find("web").is_none());
+        // and the short name moves to another image
+        add(&store, "nginx", "sha256:bb", 1);
+        assert_eq!(store.with_digest("sha256:aa").unwrap().references, ["web@sha256:aa"]);
+    }
+
+    #[test]
+    fn names_that_are_added_at_once_are_all_kept() {
+        let (directory, store) = store();
+        let image = add(&store, "a:1", "sha256:aa", 1);
+        let path = directory.path().join("images");
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let (image, path) = (image.clone(), &path);
+                // Each with its own store, as in another process.
+                scope.spawn(move || {
+                    let store = ImageStore::open(path).unwrap();
+                    store.add_name(image, &format!("b:{number}")).unwrap();
+                });
+            }
+        });
+        assert_eq!(store.with_digest("sha256:aa").unwrap().references.len(), 9);
     }
 
     #[test]

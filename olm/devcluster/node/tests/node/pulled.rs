@@ -89,6 +89,7 @@ impl ImageSource for Registry {
         // Hostile links: neither a generated file nor a volume may follow them to the machine.
         symlink("/tmp/olm-node-escaped", directory.join("etc/hosts")).unwrap();
         symlink("../../../../../../../../tmp", directory.join("outside")).unwrap();
+        symlink("/", directory.join("top")).unwrap();
         let user = if reference.contains("named") { "app" } else { "1000" };
         let config = json!({"config": {
             "User": user, "Env": ["FROM=image", "PATH=/bin"], "WorkingDir": "/srv/work",
@@ -203,6 +204,17 @@ async fn containers_write_to_their_own_layer() {
     rig.wait_ready("fresh").await;
     let (_, out, _) = rig.exec("fresh", "cat /etc/image", None).await;
     assert!(out.starts_with("registry.test/app:1"), "{out}");
+    // A link of the image does not lead a volume over the root.
+    let mut top = container("app:1");
+    top["volumeMounts"] = json!([{"name": "data", "mountPath": "/top"}]);
+    let volumes = json!([{"name": "data", "emptyDir": {}}]);
+    rig.create("top", json!({"containers": [top], "volumes": volumes, "restartPolicy": "Never"})).await;
+    let pod = rig.wait("top", "StartError", |pod| state(pod)["terminated"]["reason"] == "StartError").await;
+    let end = state(&pod)["terminated"].clone();
+    assert!(
+        end["message"].as_str().is_some_and(|text| text.contains("leads to its root directory")),
+        "{end}"
+    );
     // A device that the node does not give is not there; shared memory is.
     let (code, _, _) = rig.exec("fresh", "[ ! -e /dev/kmsg ] && touch /dev/shm/a", None).await;
     assert_eq!(code, 0);

@@ -11,6 +11,7 @@ use crate::{
     context::Context,
     events::Severity,
     images::{ContainerImage, Found, PullError, PullPolicy, PullSecret, UnknownImage},
+    pod::decide::Backoff,
     registration,
 };
 
@@ -25,7 +26,10 @@ impl Worker {
                 slot.pull = Pull::Running;
                 None
             }
-            Pull::Done(Ok(image)) => Some(image),
+            Pull::Done(Ok(image)) => {
+                slot.pull_backoff = Backoff::default();
+                Some(image)
+            }
             Pull::Done(Err(error)) => {
                 self.image_missing(index, &reference, &error);
                 None
@@ -61,13 +65,17 @@ impl Worker {
 
     fn image_missing(&mut self, index: usize, image: &str, error: &PullError) {
         let slot = &mut self.slots[index];
-        let first = slot.waiting.is_none();
-        slot.not_before = Some(Instant::now() + slot.backoff.after_failure());
+        // Otherwise it waits for another reason, such as its restart.
+        let first = !matches!(
+            slot.waiting,
+            Some(("ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" | "InvalidImageName", _))
+        );
+        slot.not_before = Some(Instant::now() + slot.pull_backoff.after_failure());
         let reason = match error {
             PullError::Never(_) => "ErrImageNeverPull",
             PullError::Name(_) => "InvalidImageName",
-            PullError::NoSource | PullError::Failed(_) if first => "ErrImagePull",
-            PullError::NoSource | PullError::Failed(_) => {
+            _ if first => "ErrImagePull",
+            _ => {
                 let text = format!("Back-off pulling image {image:?}: {error}");
                 slot.waiting = Some(("ImagePullBackOff", text.clone()));
                 self.event(Some(index), Severity::Normal, "BackOff", text);
@@ -76,16 +84,16 @@ impl Worker {
         };
         slot.waiting = Some((reason, error.to_string()));
         match error {
-            PullError::NoSource | PullError::Failed(_) => {
+            PullError::Never(_) | PullError::Name(_) if first => {
+                let text = format!("Error: {reason}: {error}");
+                self.event(Some(index), Severity::Warning, reason, text);
+            }
+            PullError::Never(_) | PullError::Name(_) => {}
+            _ => {
                 let text = format!("Failed to pull image {image:?}: {error}");
                 self.event(Some(index), Severity::Warning, "Failed", text);
                 self.event(Some(index), Severity::Warning, "Failed", format!("Error: {reason}"));
             }
-            _ if first => {
-                let text = format!("Error: {reason}: {error}");
-                self.event(Some(index), Severity::Warning, reason, text);
-            }
-            _ => {}
         }
     }
 }

@@ -331,6 +331,7 @@ impl Worker {
             Message::Image { slot, reference, result } => {
                 if let Some(slot) = self.slots.get_mut(slot)
                     && slot.container.image.as_ref() == Some(&reference)
+                    && matches!(slot.pull, Pull::Running)
                 {
                     slot.pull = Pull::Done(result);
                 }

@@ -63,7 +63,10 @@ pub(super) struct Slot {
     pub(super) container_id: Option<String>,
     pub(super) image_id: String,
     pub(super) pull: Pull,
+    /// Of crashes and failed starts.
     pub(super) backoff: Backoff,
+    /// Of failed pulls.
+    pub(super) pull_backoff: Backoff,
     pub(super) not_before: Option<Instant>,
     pub(super) started: bool,
     pub(super) ready: bool,
@@ -90,6 +93,7 @@ impl Slot {
             image_id: String::new(),
             pull: Pull::Needed,
             backoff: Backoff::default(),
+            pull_backoff: Backoff::default(),
             not_before: None,
             started: false,
             ready: false,
@@ -154,6 +158,7 @@ impl Slot {
         self.container = container;
         self.pull = Pull::Needed;
         self.backoff = Backoff::default();
+        self.pull_backoff = Backoff::default();
         self.not_before = None;
         self.waiting = None;
     }
