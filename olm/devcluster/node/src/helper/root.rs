@@ -18,7 +18,7 @@ use super::{
     machine,
     wire::{Base, MountSpec, RootSpec},
 };
-use crate::{capability::in_user_namespace, in_root};
+use crate::in_root;
 
 const NONE: Option<&str> = None;
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -42,7 +42,7 @@ pub(crate) fn enter(spec: &RootSpec) -> Result<(), String> {
             machine::fill(&root, programs)?;
             root
         }
-        Base::Image { root } => Root::open(overlay(&staging, root)?)?,
+        Base::Image { root } => Root::open(overlay(&staging, root, spec.one_user)?)?,
     };
     for (path, content) in &spec.files {
         in_root::write(&root.directory, Path::new(path), content.as_bytes())
@@ -75,7 +75,7 @@ fn mount_tmpfs(at: &Path, options: &str) -> Result<(), String> {
 }
 
 /// Mounts an image below a writable layer; returns the merged directory.
-fn overlay(staging: &Path, image: &Path) -> Result<PathBuf, String> {
+fn overlay(staging: &Path, image: &Path, one_user: bool) -> Result<PathBuf, String> {
     let fail =
         |error: &dyn std::fmt::Display| format!("failed to mount the image {}: {error}", image.display());
     for name in ["upper", "work", "root"] {
@@ -91,7 +91,7 @@ fn overlay(staging: &Path, image: &Path) -> Result<PathBuf, String> {
     };
     // A user namespace has no `trusted` attributes; older kernels have no `user` attributes on tmpfs either and
     // work without.
-    let merged = match in_user_namespace() {
+    let merged = match one_user {
         true => match merge(&format!("{layers},userxattr")) {
             Err(Errno::EINVAL) => merge(&layers),
             other => other,

@@ -86,6 +86,8 @@ pub(crate) struct RootSpec {
     pub(crate) base: Base,
     /// Created if it does not exist.
     pub(crate) working_dir: String,
+    /// The agent is in a user namespace, which has a single user.
+    pub(crate) one_user: bool,
     /// Volumes, in the order to mount.
     pub(crate) mounts: Vec<MountSpec>,
 }

@@ -147,6 +147,7 @@ pub(crate) fn process(
             files,
             base: image.base.clone(),
             working_dir,
+            one_user: inputs.one_user,
             mounts,
         }),
         user,
