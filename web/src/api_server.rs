@@ -7,9 +7,7 @@ use std::{
 
 use http::{HeaderValue, Request, header};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::{
-    Api, Client, Config, api::PostParams, client::Body, config::AuthInfo, core::Status,
-};
+use kube::{Api, Client, Config, api::PostParams, client::Body, config::AuthInfo, core::Status};
 use serde::Serialize;
 use tower::service_fn;
 

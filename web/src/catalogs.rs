@@ -113,7 +113,9 @@ impl Catalogs {
     /// Why the manager is unreachable.
     pub(crate) async fn problem(&self) -> Option<String> {
         match &self.from {
-            From::Manager(fetcher) | From::ServiceProxy(fetcher) => fetcher.ready().await.err().map(|error| error.to_string()),
+            From::Manager(fetcher) | From::ServiceProxy(fetcher) => {
+                fetcher.ready().await.err().map(|error| error.to_string())
+            }
             #[cfg(test)]
             From::Fixed(_) => None,
         }

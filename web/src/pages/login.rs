@@ -109,7 +109,10 @@ pub(crate) async fn submit(
                         .into();
             }
             error.what = "Sign-in failed".into();
-            error.hint = Some("paste a new token, or run `olm token` (dev cluster) or `olm console` for a sign-in link".into());
+            error.hint = Some(
+                "paste a new token, or run `olm token` (dev cluster) or `olm console` for a sign-in link"
+                    .into(),
+            );
             Ok(open(&app, &headers, error.status, &Form::Token { problem: Some(&error) }, &next))
         }
     }
