@@ -6,7 +6,7 @@
 //!
 //! Other users of the machine can connect to the port. To sign in they need one of two secrets:
 //!
-//! - a token of 256 random bits, which never leaves this process; it is compared in constant time;
+//! - a token of 256 random bits, which is sent only to this port and compared in constant time;
 //! - the one-time link, valid for five minutes, which is printed to standard output. `--open` passes it to the
 //!   browser as an argument, which other users may see in the list of processes, and is therefore opt-in.
 //!
