@@ -63,7 +63,7 @@ fn base(link: &str) -> &str {
 
 /// Signs in, and waits until no catalog of the previous scenario is on the page: the console polls them every
 /// two seconds, and the card of a deleted one leads nowhere.
-async fn catalog(cluster: &Cluster, page: &mut Page, link: &str) -> Result<()> {
+pub(crate) async fn catalog(cluster: &Cluster, page: &mut Page, link: &str) -> Result<()> {
     page.goto(link).await?;
     page.click("Sign in as").await?;
     let cards = "[...document.querySelectorAll('a[href^=\"/catalog/\"][href$=\"/etcd\"]')].map(a => a.pathname.split('/')[2])";

@@ -21,6 +21,7 @@ mod etcd_whole;
 mod images;
 mod kubectl;
 mod lifecycle;
+mod local_console;
 mod network;
 mod openid;
 mod operator;

@@ -7,11 +7,11 @@ use std::{
 
 use http::{HeaderValue, Request, header};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::{Api, Client, Config, api::PostParams, client::Body, config::AuthInfo};
+use kube::{Api, Client, Config, api::PostParams, client::Body, config::AuthInfo, core::Status};
 use serde::Serialize;
 use tower::service_fn;
 
-use crate::error::WebError;
+use crate::{error::WebError, session::same};
 
 /// A bearer token, never displayed or logged. Clones share it, so that a renewal reaches every client and
 /// page of a session.
@@ -79,6 +79,18 @@ impl ApiServer {
                 }
             });
             Ok(Client::new(authorized, namespace))
+        })
+    }
+
+    /// The API server for one user, whose credentials the client has. The user signs in with the token, which
+    /// the API server does not receive.
+    pub(crate) fn of_client(client: Client, expected: String) -> Self {
+        Self::from_fn(move |token| {
+            if same(&token.get(), &expected) {
+                return Ok(client.clone());
+            }
+            let refused = Status::failure("not the token of this console", "Unauthorized").with_code(401);
+            Err(kube::Error::Api(Box::new(refused)))
         })
     }
 

@@ -35,7 +35,10 @@ pub(crate) struct Catalogs {
 type Views = HashMap<[u8; 32], (Instant, Arc<View>)>;
 
 enum From {
+    /// With the token of each user.
     Manager(Fetcher),
+    /// With the credentials of the fetcher's client, for its one user.
+    ServiceProxy(Fetcher),
     #[cfg(test)]
     Fixed(Arc<Snapshot>),
 }
@@ -94,6 +97,12 @@ impl Catalogs {
         Ok(Self { from, views: Mutex::default(), known: SharedCatalogs::default() })
     }
 
+    /// Through the API server's service proxy, for the user of the client.
+    pub(crate) fn service_proxy(client: kube::Client) -> Self {
+        let from = From::ServiceProxy(Fetcher::service_proxy(client));
+        Self { from, views: Mutex::default(), known: SharedCatalogs::default() }
+    }
+
     #[cfg(test)]
     pub(crate) fn fixed(loaded: Vec<LoadedCatalog>) -> Self {
         let known = SharedCatalogs::default();
@@ -104,7 +113,9 @@ impl Catalogs {
     /// Why the manager is unreachable.
     pub(crate) async fn problem(&self) -> Option<String> {
         match &self.from {
-            From::Manager(fetcher) => fetcher.ready().await.err().map(|error| error.to_string()),
+            From::Manager(fetcher) | From::ServiceProxy(fetcher) => {
+                fetcher.ready().await.err().map(|error| error.to_string())
+            }
             #[cfg(test)]
             From::Fixed(_) => None,
         }
@@ -115,6 +126,7 @@ impl Catalogs {
     pub(crate) async fn read(&self, user: &Identity) -> Arc<Snapshot> {
         let fetcher = match &self.from {
             From::Manager(fetcher) => fetcher.as_user(&user.token.get()),
+            From::ServiceProxy(fetcher) => Ok(fetcher.clone()),
             #[cfg(test)]
             From::Fixed(snapshot) => return Arc::clone(snapshot),
         };

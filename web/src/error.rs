@@ -51,8 +51,9 @@ impl WebError {
     }
 
     pub(crate) fn unauthorized(why: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "Sign-in required", why)
-            .hint("run `olm token` for a link that signs you in, or paste a token")
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "Sign-in required", why).hint(
+            "run `olm token` (dev cluster) or `olm console` for a link that signs you in, or paste a token",
+        )
     }
 
     pub(crate) fn too_many(why: impl Into<String>) -> Self {

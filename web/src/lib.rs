@@ -1,8 +1,9 @@
 //! The web console: server-rendered pages, and the same pages as JSON.
 //!
 //! It has no rights other than the user's. Every call to the API server carries the bearer token of the
-//! signed-in user; catalogs come from the manager's port, which gets the same token. All content of catalogs
-//! and clusters is untrusted text.
+//! signed-in user; catalogs come from the manager's port, which gets the same token. With [`Access::Client`] the
+//! console serves one user, whose credentials are those of a client. All content of catalogs and clusters is
+//! untrusted text.
 //!
 //! - `server`, `tls`, `connections`, `routes`, `app`: listener, routes, shared state;
 //! - `security`, `session`, `codes`, `openid`, `renewal`, `validity`, `client`, `limits`, `caller`, `rights`:
@@ -45,4 +46,4 @@ mod validity;
 mod view;
 
 pub use openid::OpenIdOptions;
-pub use server::{Error, Options, TlsFiles, run};
+pub use server::{Access, Error, Options, TlsFiles, random_token, run};

@@ -1,4 +1,4 @@
-use std::{net::TcpListener, sync::Arc};
+use std::{fmt, net::TcpListener, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
@@ -10,7 +10,7 @@ use crate::{
     client::AllowedHosts,
     connections::{self, Limits},
     openid::{OpenId, OpenIdOptions},
-    routes, tls,
+    routes, session, tls,
 };
 
 /// Options of the console.
@@ -18,11 +18,7 @@ use crate::{
 pub struct Options {
     /// Bound by the caller, which reports an address in use.
     pub listener: TcpListener,
-    /// URL and certificate authority of the API server. Credentials in it are ignored: each call carries the
-    /// user's.
-    pub api_server: kube::Config,
-    /// The manager's HTTP port, for catalogs.
-    pub catalog_base_url: String,
+    pub access: Access,
     /// Allowed values of `Host`, in addition to loopback and the in-cluster Service names.
     pub allowed_hosts: Vec<String>,
     /// Whether an ingress terminates TLS for it: cookies become `Secure`, and HSTS is sent.
@@ -35,6 +31,39 @@ pub struct Options {
     /// the forwarded address, and cookies become `Secure` when the protocol is `https`. Without such a proxy,
     /// clients could forge the address.
     pub trust_proxy: bool,
+}
+
+/// How the console reaches the API server and the manager, and as which user.
+pub enum Access {
+    /// As the signed-in user: each call carries the user's bearer token.
+    Tokens {
+        /// URL and certificate authority of the API server; credentials in it are ignored.
+        api_server: Box<kube::Config>,
+        /// The manager's HTTP port, for catalogs.
+        catalog_base_url: String,
+    },
+    /// As one user, with any kind of credentials. Catalogs come through the API server's service proxy.
+    Client {
+        /// A client with the user's credentials, of [`olm_client::connect`].
+        client: kube::Client,
+        /// The only token that signs in to the console, of [`random_token`]. It is not sent anywhere.
+        token: String,
+    },
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tokens { .. } => "Tokens",
+            Self::Client { .. } => "Client",
+        })
+    }
+}
+
+/// A token of 256 random bits, for [`Access::Client`].
+#[must_use]
+pub fn random_token() -> String {
+    session::random_text()
 }
 
 /// Why the console failed to run.
@@ -59,11 +88,19 @@ pub enum Error {
 /// # Errors
 /// Invalid options, or a socket error.
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
-    let Options { listener, api_server, catalog_base_url, allowed_hosts, tls, trust_proxy, .. } = options;
+    let Options { listener, access, allowed_hosts, tls, trust_proxy, .. } = options;
     let certificate = options.certificate;
+    let (api_server, catalogs) = match access {
+        Access::Tokens { api_server, catalog_base_url } => {
+            (ApiServer::new(*api_server), Catalogs::remote(&catalog_base_url)?)
+        }
+        Access::Client { client, token } => {
+            (ApiServer::of_client(client.clone(), token), Catalogs::service_proxy(client))
+        }
+    };
     let mut app = App::new(
-        ApiServer::new(api_server),
-        Catalogs::remote(&catalog_base_url)?,
+        api_server,
+        catalogs,
         AllowedHosts::new(allowed_hosts),
         tls || certificate.is_some(),
         trust_proxy,

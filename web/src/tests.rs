@@ -5,6 +5,7 @@ mod fake;
 mod hostile;
 mod issuer;
 mod lifecycle;
+mod one_user;
 mod openid;
 mod renewal;
 mod trust;

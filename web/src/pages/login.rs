@@ -109,7 +109,10 @@ pub(crate) async fn submit(
                         .into();
             }
             error.what = "Sign-in failed".into();
-            error.hint = Some("paste a new token, or run `olm token` for a sign-in link".into());
+            error.hint = Some(
+                "paste a new token, or run `olm token` (dev cluster) or `olm console` for a sign-in link"
+                    .into(),
+            );
             Ok(open(&app, &headers, error.status, &Form::Token { problem: Some(&error) }, &next))
         }
     }
@@ -137,7 +140,7 @@ fn bad_code(app: &App, from: ClientAddress) -> WebError {
         "Sign-in link expired",
         "A sign-in link is valid once, for five minutes. This link was used before or has expired.",
     )
-    .hint("run `olm token` for a new link, with --data-dir if `olm up` was started with it")
+    .hint("run `olm token` for a new link, with --data-dir if `olm up` was started with it; restart `olm console`")
 }
 
 /// The content of the sign-in page.
@@ -229,7 +232,7 @@ fn sign_in_options(hidden: &Markup, provider: Option<&str>, problem: Option<&Web
                 }
             }
             div.stack-s.small.muted {
-                p { "On a cluster created by " code { "olm up" } ", " code { "olm token" } " prints a single-use sign-in link. If " code { "olm up" } " runs with a custom data directory, add " code { "--data-dir" } "." }
+                p { "On a cluster created by " code { "olm up" } ", " code { "olm token" } " prints a single-use sign-in link. If " code { "olm up" } " runs with a custom data directory, add " code { "--data-dir" } ". On other clusters, " code { "olm console" } " opens the console with your kubeconfig." }
                 p { "The console keeps the token in memory and sends it only to the API server." }
             }
         }

@@ -1,35 +1,64 @@
-//! Arguments of the console in its pod.
+//! Arguments of the console, on a user's machine and in its pod.
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args as ClapArgs;
 
+const EXAMPLES: &str = "\
+Examples:
+  olm console
+  olm console --context production --port 0";
+
+/// Heading of the options that require `--listen`.
+const SERVER: &str = "Server options (in a pod)";
+
 /// `olm console`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
 pub struct ConsoleArgs {
-    /// Address of the console.
-    #[arg(long, default_value = "0.0.0.0:8080")]
-    pub listen: SocketAddr,
+    /// Port of 127.0.0.1; 0 for a free one. When absent, 8080, or a free one if 8080 is in use.
+    #[arg(long, conflicts_with = "listen")]
+    pub port: Option<u16>,
+    /// Open the link in the default browser; other users of this machine may see it in the list of processes.
+    #[arg(long, conflicts_with = "listen")]
+    pub open: bool,
+    /// Serve the console on this address to users who sign in with their own tokens.
+    #[arg(long, value_name = "ADDRESS", help_heading = SERVER)]
+    pub listen: Option<SocketAddr>,
     /// URL of the manager's catalog server.
-    #[arg(long, env = "OLM_CATALOG_URL", default_value = "https://olm-manager.olm:8080")]
+    #[arg(long, value_name = "URL", env = "OLM_CATALOG_URL", default_value = "https://olm-manager.olm:8080", help_heading = SERVER)]
     pub catalogs: String,
     /// Additional accepted Host header; may be repeated.
-    #[arg(long = "allowed-host")]
+    #[arg(long = "allowed-host", value_name = "HOST", help_heading = SERVER)]
     pub allowed_hosts: Vec<String>,
     /// The console is behind an ingress that terminates TLS.
-    #[arg(long)]
+    #[arg(long, help_heading = SERVER)]
     pub tls: bool,
     /// Trust X-Forwarded-For and X-Forwarded-Proto of a proxy.
-    #[arg(long)]
+    #[arg(long, help_heading = SERVER)]
     pub trust_proxy: bool,
     /// Certificate of the console (PEM file), reloaded when it changes.
-    #[arg(long, value_name = "FILE", requires = "tls_private_key_file", value_hint = clap::ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file", value_hint = clap::ValueHint::FilePath, help_heading = SERVER)]
     pub tls_cert_file: Option<PathBuf>,
     /// Private key of the certificate (PEM file).
-    #[arg(long, value_name = "FILE", requires = "tls_cert_file", value_hint = clap::ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file", value_hint = clap::ValueHint::FilePath, help_heading = SERVER)]
     pub tls_private_key_file: Option<PathBuf>,
     #[command(flatten)]
     pub oidc: OidcArgs,
+}
+
+impl ConsoleArgs {
+    /// A given option that requires `--listen`.
+    pub fn server_option(&self) -> Option<&'static str> {
+        let given = [
+            ("--allowed-host", !self.allowed_hosts.is_empty()),
+            ("--tls", self.tls),
+            ("--trust-proxy", self.trust_proxy),
+            ("--tls-cert-file", self.tls_cert_file.is_some()),
+            ("--oidc-issuer", self.oidc.issuer.is_some()),
+        ];
+        given.iter().find_map(|(option, given)| given.then_some(*option))
+    }
 }
 
 /// Signing in with OpenID Connect, of the console and of the dev cluster. Flags that kube-apiserver has, too, have its name and take its value.
@@ -110,9 +139,7 @@ impl OidcArgs {
 mod tests {
     use clap::Parser as _;
 
-    use crate::args::Args;
-    #[cfg(feature = "devcluster")]
-    use crate::args::Command;
+    use crate::args::{Args, Command};
 
     #[cfg(feature = "devcluster")]
     #[test]
@@ -132,6 +159,26 @@ mod tests {
         let args = Args::try_parse_from([&["olm", "console"], &flags[..]].concat()).unwrap();
         let Command::Console(console) = args.command else { panic!("another command") };
         assert_eq!(console.oidc.to_flags(), flags);
+    }
+
+    #[test]
+    fn only_an_address_to_listen_on_makes_it_a_server() {
+        let console = |line: &[&str]| {
+            let args = Args::try_parse_from([&["olm", "console"], line].concat())?;
+            let (is_server, stops) = (args.command.is_server(), args.command.stops_by_itself());
+            assert!(stops, "it handles signals in both cases");
+            let Command::Console(console) = args.command else { panic!("another command") };
+            Ok::<_, clap::Error>((is_server, console.server_option()))
+        };
+        // the argument that the manifests of every version have
+        assert_eq!(console(&["--listen=0.0.0.0:8080"]).unwrap(), (true, None));
+        assert_eq!(console(&["--listen=0.0.0.0:8080", "--tls"]).unwrap(), (true, Some("--tls")));
+        assert_eq!(console(&[]).unwrap(), (false, None));
+        assert_eq!(console(&["--port=0", "--open"]).unwrap(), (false, None));
+        assert_eq!(console(&["--allowed-host=a"]).unwrap(), (false, Some("--allowed-host")));
+        for wrong in [&["--listen=0.0.0.0:8080", "--port=1"][..], &["--listen=[::]:1", "--open"]] {
+            assert!(console(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

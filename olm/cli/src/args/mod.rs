@@ -153,6 +153,8 @@ pub enum Command {
     Catalog(CatalogCommandArgs),
     /// Validate, render and run bundles.
     Bundle(BundleCommandArgs),
+    /// Open the web console with your kubeconfig, on 127.0.0.1 until Ctrl-C.
+    Console(ConsoleArgs),
     /// Print a one-time login link for the console of the dev cluster.
     #[cfg(feature = "devcluster")]
     Token(TokenArgs),
@@ -181,9 +183,6 @@ pub enum Command {
     /// Run the manager (in its pod).
     #[command(hide = true)]
     Manager(ManagerArgs),
-    /// Run the console (in its pod).
-    #[command(hide = true)]
-    Console(ConsoleArgs),
     /// Serve static files (a sample image for Deployments and Services).
     #[command(hide = true)]
     Staticweb(StaticwebArgs),
@@ -192,7 +191,11 @@ pub enum Command {
 impl Command {
     /// Whether the command is a long-running server, which logs JSON lines.
     pub fn is_server(&self) -> bool {
-        matches!(self, Self::Manager(_) | Self::Console(_) | Self::Staticweb(_))
+        match self {
+            Self::Manager(_) | Self::Staticweb(_) => true,
+            Self::Console(args) => args.listen.is_some(),
+            _ => false,
+        }
     }
 
     pub fn log_format(&self) -> LogFormat {
@@ -222,7 +225,7 @@ impl Command {
             return true;
         }
         let serves = matches!(self, Self::Catalog(CatalogCommandArgs { command: CatalogCommand::Serve(_) }));
-        serves || self.is_server()
+        serves || self.is_server() || matches!(self, Self::Console(_))
     }
 }
 

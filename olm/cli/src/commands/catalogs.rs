@@ -57,6 +57,12 @@ pub async fn unreachable(client: &Client, error: &FetchError) -> Failure {
     })
 }
 
+/// Fails when the manager is missing, as far as the user may see that.
+pub async fn check_installed(client: &Client) -> Result<(), Failure> {
+    let found = installation::find(client).await.ok();
+    found.and_then(|found| missing(found.as_ref(), manager_namespace())).map_or(Ok(()), Err)
+}
+
 /// The failure of a request for CatalogSources; a missing manager is reported as that.
 pub async fn failed(client: &Client, error: kube::Error) -> Failure {
     if matches!(&error, kube::Error::Api(status) if status.is_not_found()) {

@@ -1,6 +1,8 @@
-//! `olm console`: the web console, in its pod.
+//! `olm console`: the web console, on a user's machine or in its pod.
 
-use std::time::Duration;
+mod local;
+
+use std::{net::SocketAddr, time::Duration};
 
 use crate::{
     args::{ConsoleArgs, Global, OidcArgs},
@@ -10,13 +12,23 @@ use crate::{
 };
 
 pub async fn run(global: &Global, args: ConsoleArgs) -> Result<(), Failure> {
-    let listener = std::net::TcpListener::bind(args.listen)
-        .map_err(|e| Failure::new(Code::Unexpected, format!("failed to listen on {}: {e}", args.listen)))?;
+    match args.listen {
+        Some(address) => serve(global, address, args).await,
+        None => local::run(global, &args).await,
+    }
+}
+
+/// In a pod: each user signs in with a token.
+async fn serve(global: &Global, address: SocketAddr, args: ConsoleArgs) -> Result<(), Failure> {
+    let listener = std::net::TcpListener::bind(address)
+        .map_err(|e| Failure::new(Code::Unexpected, format!("failed to listen on {address}: {e}")))?;
     let certificate = args.tls_cert_file.zip(args.tls_private_key_file);
     let options = olm_web::Options {
         listener,
-        api_server: context::config(global).await?,
-        catalog_base_url: args.catalogs,
+        access: olm_web::Access::Tokens {
+            api_server: Box::new(context::config(global).await?),
+            catalog_base_url: args.catalogs,
+        },
         allowed_hosts: args.allowed_hosts,
         tls: args.tls,
         certificate: certificate.map(|(certificate, key)| olm_web::TlsFiles { certificate, key }),

@@ -14,6 +14,7 @@ mod graph;
 mod history;
 mod install;
 mod list;
+mod login;
 mod man;
 mod manager;
 mod plan;

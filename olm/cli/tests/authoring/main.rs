@@ -5,6 +5,7 @@
 mod build;
 mod bundles;
 mod completion;
+mod console;
 mod documentation;
 mod explain;
 mod hostile;

@@ -93,7 +93,9 @@ fn check_secrets(names: &[String]) -> Result<(), Failure> {
 
 /// Rejects invalid arguments early, as the console would fail to start with them.
 fn check_console(arguments: &[String]) -> Result<(), Failure> {
-    let line = ["olm", "console"].into_iter().chain(arguments.iter().map(String::as_str));
+    // The Deployment has the address.
+    let line =
+        ["olm", "console", "--listen=0.0.0.0:8080"].into_iter().chain(arguments.iter().map(String::as_str));
     Args::try_parse_from(line).map(drop).map_err(|error| {
         let text = error.to_string();
         let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");

@@ -1,13 +1,14 @@
-//! Access to the console from 127.0.0.1 of the host, and one-time login links.
+//! Access to the console from 127.0.0.1 of the host.
 
 use std::net::SocketAddr;
 
-use http::{Request, header};
 use olm_devcluster::DevCluster;
-use serde::Deserialize;
 use tokio::net::TcpListener;
 
-use crate::exit::{Code, Failure};
+use crate::{
+    commands::login,
+    exit::{Code, Failure},
+};
 
 /// Address of the console on this host.
 pub struct ConsoleAccess {
@@ -66,24 +67,6 @@ impl ConsoleAccess {
 
     /// A one-time link that signs in the user of the token.
     pub async fn login_link(&self, token: &str) -> Result<String, Failure> {
-        #[derive(Deserialize)]
-        struct Answer {
-            code: String,
-        }
-        let failed = |e: String| {
-            Failure::new(Code::Unexpected, format!("failed to get a login link from {}: {e}", self.base))
-        };
-        let uri = self.base.parse().map_err(|e: http::uri::InvalidUri| failed(e.to_string()))?;
-        let mut config = kube::Config::new(uri);
-        // Plain HTTP: works without installed certificate authorities.
-        config.root_cert = Some(Vec::new());
-        let client = kube::Client::try_from(config).map_err(|e| failed(e.to_string()))?;
-        let request = Request::post("/api/v1/login-codes")
-            .header(header::AUTHORIZATION, format!("Bearer {token}"))
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(b"{}".to_vec())
-            .map_err(|e| failed(e.to_string()))?;
-        let answer: Answer = client.request(request).await.map_err(|e| failed(e.to_string()))?;
-        Ok(format!("{}/login?code={}", self.base, answer.code))
+        login::link(&self.base, token).await
     }
 }
