@@ -55,6 +55,15 @@ impl Handle<'_> {
             .map(drop)
     }
 
+    /// Waits until deleted pods are not listed: a pod that ends is, until its process has stopped.
+    pub(crate) async fn gone(&self, names: &[&String]) -> Result<()> {
+        eventually(&format!("the end of {names:?}"), LIMIT, async || {
+            let left = pods(self.cluster, self.ns, self.name)?;
+            Ok(names.iter().all(|name| !left.contains_key(*name)).then_some(()))
+        })
+        .await
+    }
+
     /// Changes the spec and waits until the operator has observed the change. The operator handles a cluster in order:
     /// what it decided before the change is done by then.
     pub(crate) async fn observed(&self, spec: &Value) -> Result<()> {

@@ -100,6 +100,7 @@ async fn a_paused_cluster_is_left_alone(at: Handle<'_>, version: &str) -> Result
         Ok((seen && object["status"]["readyMembers"] == 2).then_some(()))
     })
     .await?;
+    at.gone(&[lost]).await?;
     at.observed(&json!({ "size": 5 })).await?;
     let left = pods(at.cluster, at.ns, at.name)?;
     ensure!(left.len() == 2, "the paused cluster has pods {left:?}");
@@ -186,6 +187,7 @@ async fn lost_data_is_restored_from_the_last_backup(at: Handle<'_>, version: &st
     at.cluster.etcdctl(at.ns, names[2], &["put", "after", "lost"])?;
     at.delete("pod", &names[..2])?;
     let message = at.reports("Available", "False", "DataLost", "To restore a backup").await?;
+    at.gone(&names[..2]).await?;
     for size in [4, 3] {
         at.observed(&json!({ "size": size })).await?;
     }
