@@ -102,11 +102,19 @@ impl ImageSource for Registry {
 
 /// A cluster whose node pulls from the registry; `None` (and a printed reason) where it cannot be tested.
 async fn start(data: &Path, registry: &Arc<Registry>) -> Option<Rig> {
-    if !Path::new(BUSYBOX).is_file() {
-        println!("skipped: images with a file system: no {BUSYBOX} (Debian: busybox-static)");
+    if !is_static(BUSYBOX) {
+        println!("skipped: images with a file system: no static {BUSYBOX} (Debian: busybox-static)");
         return None;
     }
     Rig::start_with(data, Some(Arc::clone(registry) as _)).await
+}
+
+/// Whether the program is there and needs no library, which an image of it alone would lack. A dynamic program names
+/// its loader in the first page.
+fn is_static(program: &str) -> bool {
+    let Ok(content) = fs::read(program) else { return false };
+    let first = &content[..content.len().min(4096)];
+    !first.windows(4).any(|text| text == b"/ld-")
 }
 
 fn container(image: &str) -> Value {
