@@ -4,6 +4,8 @@ mod bundle;
 mod catalog;
 mod complete;
 mod console;
+#[cfg(feature = "devcluster")]
+mod devcluster;
 mod operators;
 mod own;
 mod plan;
@@ -19,6 +21,8 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 pub use bundle::*;
 pub use catalog::*;
 pub use console::*;
+#[cfg(feature = "devcluster")]
+pub use devcluster::*;
 pub use operators::*;
 pub use own::*;
 pub use plan::*;

@@ -9,6 +9,7 @@ mod registry;
 mod remote;
 
 pub use image::{image_of, image_template};
+#[cfg(feature = "devcluster")]
 pub use known::{known, known_names};
 pub use name::Named;
 pub use open::{Opened, OpenedBundle, blocking, unread};

@@ -17,6 +17,7 @@ mod verify;
 
 pub use graph::print_graph;
 pub use read::load;
+#[cfg(feature = "devcluster")]
 pub use sources::{Reading, reading};
 
 use crate::{
