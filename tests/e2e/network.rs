@@ -26,7 +26,8 @@ spec:
     spec:
       containers:
       - name: web
-        image: localhost/olm/staticweb:0.1.0
+        image: localhost/olm/olm:VERSION
+        args: [staticweb]
         readinessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}
 ---
 apiVersion: v1
@@ -88,7 +89,8 @@ fn host_and_pods_reach_each_other() {
         let port = host_server()?;
         let up = DevCluster::start_in_temp(&["--host-port", &port.to_string()])?;
         let cluster = up.cluster();
-        cluster.kubectl_in(&["apply", "-f", "-"], Some(WEB))?;
+        cluster
+            .kubectl_in(&["apply", "-f", "-"], Some(&WEB.replace("VERSION", env!("CARGO_PKG_VERSION"))))?;
         cluster.kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"])?;
         let pod = cluster.kubectl(&["get", "pods", "-l", "app=web", "-o", "name"])?;
 

@@ -26,11 +26,11 @@ spec:
     spec:
       containers:
       - name: staticweb
-        image: localhost/olm/staticweb:0.1.0
+        image: localhost/olm/olm:VERSION
         ports: [{containerPort: 8080, name: http}]
         readinessProbe: {httpGet: {path: /healthz, port: http}, periodSeconds: 1}
         volumeMounts: [{name: pages, mountPath: /www}]
-        args: ["--root", "/www"]
+        args: ["staticweb", "--root", "/www"]
       volumes:
       - name: pages
         configMap: {name: pages}
@@ -72,7 +72,10 @@ async fn available(cluster: &Cluster, replicas: i64) -> Result<Vec<String>> {
 fn a_deployment_is_scaled_healed_and_served() {
     scenario("a_deployment_is_scaled_healed_and_served", async |cluster| {
         namespace(&cluster, "staticweb")?;
-        cluster.kubectl_in(&["apply", "-f", "-"], Some(STATICWEB))?;
+        cluster.kubectl_in(
+            &["apply", "-f", "-"],
+            Some(&STATICWEB.replace("VERSION", env!("CARGO_PKG_VERSION"))),
+        )?;
         let pods = available(&cluster, 3).await?;
         cluster.kubectl(&[
             "rollout",

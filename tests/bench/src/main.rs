@@ -162,9 +162,12 @@ async fn scale(cluster: &Cluster, rows: &mut Vec<Row>) -> Result<()> {
         "create",
         "deployment",
         "web",
-        "--image=localhost/olm/staticweb:0.1.0",
+        concat!("--image=localhost/olm/olm:", env!("CARGO_PKG_VERSION")),
         "-n",
         "bench",
+        "--",
+        "olm",
+        "staticweb",
     ])?;
     cluster.kubectl(&["rollout", "status", "deployment/web", "-n", "bench", "--timeout=60s"])?;
     let start = Instant::now();

@@ -35,30 +35,21 @@ pub fn on_machine() -> ImageTable {
     let olm = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("olm"));
     let etcd_operator = olm.with_file_name("etcd-operator");
     let version = env!("CARGO_PKG_VERSION");
-    let image = |pattern: String, name: &str, path: &PathBuf, entrypoint: &[&str], description: &str| Image {
+    let image = |pattern: String, name: &str, path: &PathBuf, description: &str| Image {
         pattern,
         programs: vec![(name.to_string(), path.clone())],
-        entrypoint: entrypoint.iter().map(ToString::to_string).collect(),
+        entrypoint: vec![name.to_string()],
         default_args: Vec::new(),
         description: description.to_string(),
     };
-    let mut images = vec![
-        image(format!("localhost/olm/olm:{version}"), "olm", &olm, &["olm"], "the manager and the console"),
-        image(
-            "localhost/olm/staticweb:0.1.0".to_string(),
-            "olm",
-            &olm,
-            &["olm", "staticweb"],
-            "static file server",
-        ),
-    ];
+    let mut images =
+        vec![image(format!("localhost/olm/olm:{version}"), "olm", &olm, "the manager and the console")];
     // By their full names: the node reports them, and a plan looks for them there.
     images.extend(ETCD_OPERATORS.iter().map(|tag| {
         image(
             format!("localhost/olm/etcd-operator:{tag}"),
             "etcd-operator",
             &etcd_operator,
-            &["etcd-operator"],
             "the etcd operator; the images of all versions run the program of this build",
         )
     }));
