@@ -68,7 +68,7 @@ pub(crate) enum Found {
 /// All images of a node.
 pub(crate) struct Images {
     machine: RwLock<ImageTable>,
-    store: ImageStore,
+    store: Arc<ImageStore>,
     source: Option<Arc<dyn ImageSource>>,
     /// One pull of a reference at a time.
     pulls: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
@@ -84,7 +84,7 @@ impl Images {
         let store = ImageStore::open(directory)?;
         store.remove_leftovers();
         store.collect();
-        Ok(Self { machine: RwLock::new(machine), store, source, pulls: Mutex::default() })
+        Ok(Self { machine: RwLock::new(machine), store: Arc::new(store), source, pulls: Mutex::default() })
     }
 
     /// The programs of this machine for an image.
@@ -154,7 +154,9 @@ impl Images {
         let bytes = unpacked.bytes;
         let image = place.publish(reference, unpacked).map_err(failed("write the store"))?;
         let container = self.container(reference, &image)?;
-        self.store.collect();
+        let store = Arc::clone(&self.store);
+        // Removing many files takes a while.
+        drop(tokio::task::spawn_blocking(move || store.collect()));
         Ok((container, Found::Pulled(bytes)))
     }
 
