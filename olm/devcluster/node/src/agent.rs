@@ -101,12 +101,11 @@ impl NodeAgent {
             source,
         })?;
         let images_dir = config.data_dir.join("images");
-        let images = std::path::absolute(&images_dir)
-            .and_then(|path| Images::open(config.images, config.image_source, &path))
-            .map_err(|source| NodeError::System {
-                what: format!("open the image store {}", images_dir.display()),
-                source,
-            })?;
+        let images_dir = std::path::absolute(&images_dir).map_err(|source| NodeError::System {
+            what: format!("resolve the image directory {}", images_dir.display()),
+            source,
+        })?;
+        let images = Images::new(config.images, config.image_source, images_dir);
         registration::write(&config.client, &images.entries(), Ok(()))
             .await
             .map_err(|source| NodeError::Api { what: "register the node", source: Box::new(source) })?;

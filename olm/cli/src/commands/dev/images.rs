@@ -74,17 +74,14 @@ struct Shown {
 
 pub(super) async fn run(args: ImagesArgs) -> Result<(), Failure> {
     match args.command {
-        None => list(&open(&args.content)?, &args.out),
-        Some(ImagesCommand::Load { path, name, content }) => load(&open(&content)?, &path, name).await,
+        None => list(&store(&args.content), &args.out),
+        Some(ImagesCommand::Load { path, name, content }) => load(&store(&content), &path, name).await,
     }
 }
 
-fn open(args: &ImagesDirArgs) -> Result<ImageStore, Failure> {
+fn store(args: &ImagesDirArgs) -> ImageStore {
     let data = args.data_dir.clone().unwrap_or_else(context::default_data_dir);
-    let directory = data.join("images");
-    ImageStore::open(&directory).map_err(|error| {
-        Failure::new(Code::Unexpected, format!("failed to open {}: {error}", directory.display()))
-    })
+    ImageStore::new(data.join("images"))
 }
 
 fn list(store: &ImageStore, out: &OutputArgs) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ mod store;
 
 use std::{
     collections::HashMap,
-    path::Path,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
@@ -75,16 +75,12 @@ pub(crate) struct Images {
 }
 
 impl Images {
-    /// Opens the store in `directory`.
-    pub(crate) fn open(
-        machine: ImageTable,
-        source: Option<Arc<dyn ImageSource>>,
-        directory: &Path,
-    ) -> std::io::Result<Self> {
-        let store = ImageStore::open(directory)?;
+    /// The images of this machine, of the store in `directory`, and of the source.
+    pub(crate) fn new(machine: ImageTable, source: Option<Arc<dyn ImageSource>>, directory: PathBuf) -> Self {
+        let store = ImageStore::new(directory);
         store.remove_leftovers();
         store.collect();
-        Ok(Self { machine: RwLock::new(machine), store: Arc::new(store), source, pulls: Mutex::default() })
+        Self { machine: RwLock::new(machine), store: Arc::new(store), source, pulls: Mutex::default() }
     }
 
     /// The programs of this machine for an image.

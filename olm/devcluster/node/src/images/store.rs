@@ -73,13 +73,9 @@ pub struct Unfinished<'a> {
 }
 
 impl ImageStore {
-    /// Opens the store in a directory, which only this user can read.
-    ///
-    /// # Errors
-    /// The directory cannot be created.
-    pub fn open(directory: &Path) -> io::Result<Self> {
-        private::make_directory(directory)?;
-        Ok(Self { directory: directory.to_owned(), in_use: Mutex::default() })
+    /// The store in a directory, which is created with the first image and only this user can read.
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory, in_use: Mutex::default() }
     }
 
     /// All images, sorted by their first name.
@@ -151,6 +147,7 @@ impl ImageStore {
     /// # Errors
     /// The directory cannot be created.
     pub fn prepare(&self) -> io::Result<Unfinished<'_>> {
+        private::make_directory(&self.directory)?;
         let directory = self.directory.join(format!("{UNFINISHED}{:032x}", rand::random::<u128>()));
         fs::create_dir(&directory)?;
         Ok(Unfinished { store: self, directory })
@@ -348,7 +345,8 @@ mod tests {
 
     fn store() -> (tempfile::TempDir, ImageStore) {
         let directory = tempfile::tempdir().unwrap();
-        let store = ImageStore::open(&directory.path().join("images")).unwrap();
+        let store = ImageStore::new(directory.path().join("images"));
+        assert!(store.list().is_empty() && !directory.path().join("images").exists());
         (directory, store)
     }
 
@@ -403,7 +401,7 @@ mod tests {
                 let (image, path) = (image.clone(), &path);
                 // Each with its own store, as in another process.
                 scope.spawn(move || {
-                    let store = ImageStore::open(path).unwrap();
+                    let store = ImageStore::new(path.clone());
                     store.add_name(image, &format!("b:{number}")).unwrap();
                 });
             }
