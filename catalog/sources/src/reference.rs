@@ -40,6 +40,13 @@ impl Reference {
     }
 }
 
+/// The full form of an image reference, such as `docker.io/library/nginx:latest` for `nginx`.
+/// # Errors
+/// [`SourceError::Reference`] or [`SourceError::Credentials`], for a text that is none.
+pub fn full_name(reference: &str) -> Result<String, SourceError> {
+    Ok(reference.parse::<Reference>()?.to_string())
+}
+
 /// The host to connect to for a registry.
 pub(crate) fn host_of(registry: &str) -> &str {
     if registry == DEFAULT_REGISTRY { DEFAULT_REGISTRY_HOST } else { registry }

@@ -22,7 +22,11 @@ fn names_are_completed_as_everywhere() {
         ("127.0.0.1:5000/a__b/c-d.e", "127.0.0.1:5000/a__b/c-d.e:latest"),
         ("[::1]:5000/a:t", "[::1]:5000/a:t"),
     ] {
-        assert_eq!(read(text).to_string(), expected, "{text}");
+        assert_eq!(full_name(text).expect(text), expected, "{text}");
+    }
+    // A name is shown in terminals and statuses.
+    for hostile in ["a b", "a\n", "a\u{1b}[2J", "\u{202e}a"] {
+        assert!(full_name(hostile).is_err(), "{hostile:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, io::Write as _};
+use std::{collections::BTreeMap, fs::FileType, io::Write as _};
 
 use ::tar::{EntryType, Header};
 use tempfile::TempDir;
@@ -87,23 +87,31 @@ fn unpack_all(
     Ok(found)
 }
 
-fn files(dest: &Path) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+/// Every entry below a folder: its name in it, its path and its type.
+fn walk(dest: &Path) -> Vec<(String, PathBuf, FileType)> {
+    let mut found = Vec::new();
     let mut folders = vec![dest.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("read") {
             let path = entry.expect("an entry").path();
             let kind = fs::symlink_metadata(&path).expect("metadata").file_type();
-            assert!(kind.is_dir() || kind.is_file(), "{path:?} is neither file nor folder");
             if kind.is_dir() {
-                folders.push(path);
-                continue;
+                folders.push(path.clone());
             }
             let name = path.strip_prefix(dest).expect("inside").to_string_lossy().into_owned();
-            found.insert(name, String::from_utf8_lossy(&fs::read(&path).expect("read")).into_owned());
+            found.push((name, path, kind));
         }
     }
     found
+}
+
+fn files(dest: &Path) -> BTreeMap<String, String> {
+    let entries = walk(dest).into_iter().filter(|(_, _, kind)| !kind.is_dir());
+    let read = |(name, path, kind): (String, PathBuf, FileType)| {
+        assert!(kind.is_file(), "{path:?} is neither file nor folder");
+        (name, String::from_utf8_lossy(&fs::read(&path).expect("read")).into_owned())
+    };
+    entries.map(read).collect()
 }
 
 fn unpacked(layers: &[Tar]) -> BTreeMap<String, String> {

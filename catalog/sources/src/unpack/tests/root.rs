@@ -17,24 +17,16 @@ fn root(layers: &[Tar]) -> Result<TempDir, SourceError> {
 
 /// Every path with its content, the target of its link, or a slash.
 fn tree(dest: &Path) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![dest.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("read") {
-            let path = entry.expect("an entry").path();
-            let kind = fs::symlink_metadata(&path).expect("metadata").file_type();
-            let content = if kind.is_symlink() {
-                format!("-> {}", fs::read_link(&path).expect("a link").display())
-            } else if kind.is_dir() {
-                folders.push(path.clone());
-                "/".to_owned()
-            } else {
-                fs::read_to_string(&path).expect("text")
-            };
-            found.insert(path.strip_prefix(dest).expect("inside").display().to_string(), content);
+    let content = |path: &Path, kind: FileType| {
+        if kind.is_symlink() {
+            format!("-> {}", fs::read_link(path).expect("a link").display())
+        } else if kind.is_dir() {
+            "/".to_owned()
+        } else {
+            fs::read_to_string(path).expect("text")
         }
-    }
-    found
+    };
+    walk(dest).into_iter().map(|(name, path, kind)| (name, content(&path, kind))).collect()
 }
 
 #[test]

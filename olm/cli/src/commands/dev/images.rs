@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use olm_catalog_sources::{Fetched, Options, Source, image_names, unpack_archive, unpack_image};
+use olm_catalog_sources::{Fetched, Options, Source, full_name, image_names, unpack_archive, unpack_image};
 use olm_devcluster::node::{HostProgram, Image, ImageStore, ImageTable, StoredImage, UnpackedImage};
 use serde::Serialize;
 
@@ -192,19 +192,12 @@ impl ImageFile {
             }
             (None, names) => names.iter().map(|name| (name.clone(), source(Some(name)))).collect(),
         };
-        match images.iter().find(|(name, _)| !is_printable(name)) {
-            Some((name, _)) => usage(
-                format!("{name:?} is not a valid image name"),
-                "set one with --name if the file contains one image".to_string(),
-            ),
-            None => Ok(images),
-        }
+        let full = |(name, source): (String, Source)| match full_name(&name) {
+            Ok(full) => Ok((full, source)),
+            Err(error) => Err(failure(&error).hint("set one with --name if the file contains one image")),
+        };
+        images.into_iter().map(full).collect()
     }
-}
-
-/// Whether the name of an image, which may come from its file, is safe to show.
-fn is_printable(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// The default version of etcd: the newest on this machine.
@@ -219,14 +212,6 @@ pub fn newest_etcd(images: &ImageTable) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_name_of_an_image_contains_no_control_characters() {
-        assert!(is_printable("localhost/test/web:1"));
-        for name in ["", "a b", "a\n", "a\u{1b}[2J", "\u{202e}a"] {
-            assert!(!is_printable(name), "{name:?}");
-        }
-    }
 
     /// A plan warns about an image of `localhost/` that no node reports.
     #[test]

@@ -3,7 +3,9 @@
 use std::{net::SocketAddr, path::Path};
 
 use async_trait::async_trait;
-use olm_catalog_sources::{Fetched, Limits, Options, Source, SourceError, Timeouts, pin_image, unpack_image};
+use olm_catalog_sources::{
+    Fetched, Limits, Options, Source, SourceError, Timeouts, full_name, pin_image, unpack_image,
+};
 use olm_devcluster::node::{ImageSource, PullError, PullSecret, UnpackedImage};
 
 use crate::{args::RegistryArgs, exit::Failure, source::options};
@@ -53,6 +55,10 @@ pub fn limits() -> Limits {
 
 #[async_trait]
 impl ImageSource for Registries {
+    fn full_name(&self, reference: &str) -> Result<String, PullError> {
+        full_name(reference).map_err(|error| PullError::Name(error.to_string()))
+    }
+
     async fn digest(&self, reference: &str, secrets: &[PullSecret]) -> Result<String, PullError> {
         if reference.starts_with("localhost/") {
             return Err(PullError::Failed(format!(
@@ -97,10 +103,7 @@ fn digest_of(pinned: &str) -> &str {
 }
 
 fn failed(error: &SourceError) -> PullError {
-    match error {
-        SourceError::Reference { .. } => PullError::Name(error.to_string()),
-        other => PullError::Failed(other.to_string()),
-    }
+    PullError::Failed(error.to_string())
 }
 
 #[cfg(test)]

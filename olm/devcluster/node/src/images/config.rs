@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(user("app:extra"), Ok((1000, 7, vec![])));
         assert_eq!(user("65532"), Ok((65532, 0, vec![])));
         assert_eq!(user("65532:65532"), Ok((65532, 65532, vec![])));
-        assert!(user("nobody").unwrap_err().contains("no user \"nobody\""));
+        assert!(user("mail").unwrap_err().contains("no user \"mail\""));
         assert!(user("app:none").unwrap_err().contains("no group \"none\""));
         assert!(user("bad").unwrap_err().contains("malformed entry"));
         assert_eq!(ImageUser::lookup("app", PASSWD, GROUP).unwrap().name.as_deref(), Some("app"));

@@ -121,13 +121,17 @@ impl Images {
         secrets: &[PullSecret],
         pulling: impl FnOnce(),
     ) -> Result<(ContainerImage, Found), PullError> {
+        let name = match &self.source {
+            Some(source) => source.full_name(reference)?,
+            None => reference.to_owned(),
+        };
         let turn = {
             let mut pulls = self.pulls.lock().unwrap_or_else(PoisonError::into_inner);
             pulls.retain(|_, turn| Arc::strong_count(turn) > 1);
-            Arc::clone(pulls.entry(reference.to_owned()).or_default())
+            Arc::clone(pulls.entry(name.clone()).or_default())
         };
         let _turn = turn.lock().await;
-        let present = self.store.find(reference);
+        let present = self.store.find(&name);
         let source = match (policy, present, &self.source) {
             (PullPolicy::IfNotPresent | PullPolicy::Never, Some(image), _) => {
                 return Ok((self.container(reference, &image)?, Found::Present));
@@ -141,14 +145,14 @@ impl Images {
         };
         let digest = source.digest(reference, secrets).await?;
         if let Some(image) = self.store.with_digest(&digest) {
-            let image = self.store.add_name(image, reference).map_err(failed("write the store"))?;
+            let image = self.store.add_name(image, &name).map_err(failed("write the store"))?;
             return Ok((self.container(reference, &image)?, Found::Current));
         }
         pulling();
         let place = self.store.prepare().map_err(failed("write the store"))?;
         let unpacked = source.unpack(reference, &digest, secrets, &place.root()).await?;
         let bytes = unpacked.bytes;
-        let image = place.publish(reference, unpacked).map_err(failed("write the store"))?;
+        let image = place.publish(&name, unpacked).map_err(failed("write the store"))?;
         let container = self.container(reference, &image)?;
         let store = Arc::clone(&self.store);
         // Removing many files takes a while.

@@ -44,6 +44,10 @@ pub enum PullError {
 /// Registries.
 #[async_trait]
 pub trait ImageSource: Send + Sync + 'static {
+    /// The full form of a reference, such as `docker.io/library/nginx:latest` for `nginx`: images of the store
+    /// have such names.
+    fn full_name(&self, reference: &str) -> Result<String, PullError>;
+
     /// The digest that a reference has now.
     async fn digest(&self, reference: &str, secrets: &[PullSecret]) -> Result<String, PullError>;
 

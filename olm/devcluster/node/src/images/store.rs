@@ -9,7 +9,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use olm_devcluster_machinery::private;
@@ -24,12 +24,10 @@ use super::{
 
 const DESCRIPTION: &str = "image.json";
 const ROOT: &str = "root";
-/// Directories of pulls in progress.
+/// Directories of pulls in progress, each locked by its process, and of images that are being removed.
 const UNFINISHED: &str = ".new-";
 /// Locked while names or directories change.
 const LOCK: &str = ".lock";
-/// A pull that has written nothing for this long has been killed.
-const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// The images of a node, in a directory.
 pub struct ImageStore {
@@ -42,11 +40,13 @@ pub struct ImageStore {
 #[derive(Debug)]
 pub(crate) struct InUse;
 
-/// An image of a store.
-#[derive(Debug, Clone)]
+/// An image of a store; its description in `image.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct StoredImage {
+    #[serde(skip)]
     directory: PathBuf,
-    /// Names that pods use, each of at most one image of the store.
+    /// Names in their full form, each of at most one image of the store.
     pub references: Vec<String>,
     /// Digest of the manifest or the index.
     pub digest: String,
@@ -56,20 +56,12 @@ pub struct StoredImage {
     pub(crate) config: Value,
 }
 
-/// The content of `image.json`.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Description {
-    references: Vec<String>,
-    digest: String,
-    bytes: u64,
-    config: Value,
-}
-
 /// A directory for an image that is being unpacked, removed unless it is published.
 pub struct Unfinished<'a> {
     store: &'a ImageStore,
     directory: PathBuf,
+    /// Locked, however this process ends: an unlocked directory can be removed.
+    _locked: fs::File,
 }
 
 impl ImageStore {
@@ -128,8 +120,7 @@ impl ImageStore {
             return Ok(());
         }
         if let Some(mut other) = self.find(reference) {
-            let name = canonical(reference);
-            other.references.retain(|known| canonical(known) != name);
+            other.references.retain(|known| known != reference);
             other.write()?;
         }
         Ok(())
@@ -148,9 +139,16 @@ impl ImageStore {
     /// The directory cannot be created.
     pub fn prepare(&self) -> io::Result<Unfinished<'_>> {
         private::make_directory(&self.directory)?;
-        let directory = self.directory.join(format!("{UNFINISHED}{:032x}", rand::random::<u128>()));
+        let _lock = self.lock()?;
+        let directory = self.unfinished();
         fs::create_dir(&directory)?;
-        Ok(Unfinished { store: self, directory })
+        let locked = fs::File::open(&directory)?;
+        locked.lock()?;
+        Ok(Unfinished { store: self, directory, _locked: locked })
+    }
+
+    fn unfinished(&self) -> PathBuf {
+        self.directory.join(format!("{UNFINISHED}{:032x}", rand::random::<u128>()))
     }
 
     /// Marks an image as running; `None` if it has been removed.
@@ -195,7 +193,7 @@ impl ImageStore {
 
     /// Hides a directory, whose removal takes a while.
     fn set_aside(&self, directory: &Path) -> Option<PathBuf> {
-        let aside = self.directory.join(format!("{UNFINISHED}{:032x}", rand::random::<u128>()));
+        let aside = self.unfinished();
         match fs::rename(directory, &aside) {
             Ok(()) => Some(aside),
             Err(error) => {
@@ -207,10 +205,11 @@ impl ImageStore {
 
     /// Removes directories of processes that were killed.
     pub(super) fn remove_leftovers(&self) {
+        // No process is between the creation and the lock of a directory.
+        let Ok(_lock) = self.lock() else { return };
         for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
-            let age = entry.metadata().and_then(|metadata| metadata.modified());
-            let age = age.ok().and_then(|time| time.elapsed().ok()).unwrap_or_default();
-            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) && age > ABANDONED {
+            let is_abandoned = || fs::File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
+            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) && is_abandoned() {
                 remove(&entry.path());
             }
         }
@@ -261,11 +260,9 @@ impl Drop for Unfinished<'_> {
 impl StoredImage {
     fn read(directory: PathBuf) -> Option<Self> {
         let path = directory.join(DESCRIPTION);
-        let read = || -> io::Result<Description> { Ok(serde_json::from_slice(&fs::read(&path)?)?) };
+        let read = || -> io::Result<Self> { Ok(serde_json::from_slice(&fs::read(&path)?)?) };
         match read() {
-            Ok(Description { references, digest, bytes, config }) => {
-                Some(Self { directory, references, digest, bytes, config })
-            }
+            Ok(image) => Some(Self { directory, ..image }),
             Err(error) => {
                 tracing::warn!(%error, path = %path.display(), "ignoring a malformed image");
                 None
@@ -274,14 +271,11 @@ impl StoredImage {
     }
 
     fn write(&self) -> io::Result<()> {
-        let Self { directory: _, references, digest, bytes, config } = self.clone();
-        let document = serde_json::to_vec(&Description { references, digest, bytes, config })?;
-        private::write(&self.directory.join(DESCRIPTION), &document)
+        private::write(&self.directory.join(DESCRIPTION), &serde_json::to_vec(self)?)
     }
 
     fn has_name(&self, reference: &str) -> bool {
-        let name = canonical(reference);
-        self.references.iter().any(|known| canonical(known) == name)
+        self.references.iter().any(|known| known == reference)
     }
 
     pub(super) fn root(&self) -> PathBuf {
@@ -307,20 +301,6 @@ impl StoredImage {
         let metadata = fs::metadata(self.directory.join(DESCRIPTION));
         metadata.and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
     }
-}
-
-/// The same text for all forms of a name: `nginx` is `docker.io/library/nginx:latest`.
-fn canonical(reference: &str) -> String {
-    if reference.contains('@') {
-        return reference.to_owned();
-    }
-    let (name, tag) = split_reference(reference);
-    let (registry, path) = match name.split_once('/') {
-        Some((first, path)) if first.contains(['.', ':']) || first == "localhost" => (first, path),
-        _ => ("docker.io", name),
-    };
-    let library = if registry == "docker.io" && !path.contains('/') { "library/" } else { "" };
-    format!("{registry}/{library}{path}:{}", tag.unwrap_or("latest"))
 }
 
 fn remove(directory: &Path) {
@@ -366,28 +346,15 @@ mod tests {
     }
 
     #[test]
-    fn all_forms_of_a_name_name_the_same_image() {
-        for (short, full) in [
-            ("nginx", "docker.io/library/nginx:latest"),
-            ("acme/web:1", "docker.io/acme/web:1"),
-            ("localhost/web", "localhost/web:latest"),
-            ("localhost:5000/web:1", "localhost:5000/web:1"),
-        ] {
-            assert_eq!(canonical(short), full);
-        }
-        // given an image that was loaded under its full name
+    fn an_image_is_found_by_its_digest_under_any_name() {
         let (_directory, store) = store();
-        let loaded = add(&store, "docker.io/library/nginx:latest", "sha256:aa", 1);
-        // then it is found by the short one and by its digest
-        assert_eq!(store.find("nginx").unwrap().digest, "sha256:aa");
-        assert_eq!(store.find("other.example.com/nginx@sha256:aa").unwrap().digest, "sha256:aa");
-        assert!(store.find("nginx:1").is_none() && store.find("nginx@sha256:bb").is_none());
-        // and a name by digest is not its latest tag
-        let pinned = store.add_name(loaded, "web@sha256:aa").unwrap();
-        assert_eq!(pinned.references.len(), 2);
+        let image = add(&store, "registry/a:1", "sha256:aa", 1);
+        assert_eq!(store.find("other/b@sha256:aa").unwrap().digest, "sha256:aa");
+        assert!(store.find("registry/a@sha256:bb").is_none());
+        // A name by digest is no tag, and stays when a tag moves.
+        store.add_name(image, "web@sha256:aa").unwrap();
         assert!(store.find("web").is_none());
-        // and the short name moves to another image
-        add(&store, "nginx", "sha256:bb", 1);
+        add(&store, "registry/a:1", "sha256:bb", 1);
         assert_eq!(store.with_digest("sha256:aa").unwrap().references, ["web@sha256:aa"]);
     }
 
@@ -416,17 +383,18 @@ mod tests {
         fs::create_dir(place.root()).unwrap();
         assert!(store.list().is_empty());
         drop(place);
-        assert_eq!(fs::read_dir(directory.path().join("images")).unwrap().count(), 0);
-        // A killed process cannot remove its directory: the next start does, once it is old.
-        let killed = store.prepare().unwrap();
-        let path = killed.directory.clone();
-        std::mem::forget(killed);
+        let unfinished = || {
+            let entries = fs::read_dir(directory.path().join("images")).unwrap();
+            entries.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.file_name() != LOCK)).count()
+        };
+        assert_eq!(unfinished(), 0);
+        // A killed process cannot remove its directory: the next start does, and leaves those of others.
+        let running = store.prepare().unwrap();
+        fs::create_dir_all(store.unfinished().join(ROOT)).unwrap();
+        assert_eq!(unfinished(), 2);
         store.remove_leftovers();
-        assert!(path.exists());
-        let old = SystemTime::now() - ABANDONED - Duration::from_secs(1);
-        fs::File::open(&path).unwrap().set_modified(old).unwrap();
-        store.remove_leftovers();
-        assert!(!path.exists());
+        assert!(running.directory.exists());
+        assert_eq!(unfinished(), 1);
     }
 
     #[test]

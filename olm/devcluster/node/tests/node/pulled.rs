@@ -58,6 +58,13 @@ impl Registry {
 
 #[async_trait]
 impl ImageSource for Registry {
+    fn full_name(&self, reference: &str) -> Result<String, PullError> {
+        match reference.contains(char::is_uppercase) {
+            true => Err(PullError::Name(format!("{reference} is not the name of an image"))),
+            false => Ok(reference.to_owned()),
+        }
+    }
+
     async fn digest(&self, reference: &str, secrets: &[PullSecret]) -> Result<String, PullError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         if reference.contains("private") && !secrets.iter().any(|secret| secret.document == b"{\"auths\":{}}")
@@ -237,6 +244,9 @@ async fn a_failed_pull_is_reported_and_retried() {
     // an image that does not exist
     rig.create("missing", json!({"containers": [container("missing:1")]})).await;
     assert_eq!(waits(&rig, "missing", "ErrImagePull").await, "registry.test/missing:1 not found");
+    // one whose name is none
+    rig.create("name", json!({"containers": [container("App:1")]})).await;
+    assert!(waits(&rig, "name", "InvalidImageName").await.contains("registry.test/App:1"));
     // one that must be present
     let mut never = container("app:1");
     never["imagePullPolicy"] = json!("Never");
