@@ -87,7 +87,7 @@ fn a_catalog_is_added_installed_from_and_removed() {
         let (out, error) = admin.olm(&["install", "a", "-n", "ns", "--catalog", "acme"]).await?;
         ensure!(!error.contains("error: "), "{out}{error}");
         world.installed("ns", "a", "a.v1.0.0").await?;
-        // then it is only removed on request
+        // then its removal requires a confirmation
         let (out, error) = admin.olm(&["catalog", "remove", "acme"]).await?;
         ensure!(out.is_empty() && error.contains("\n  ns/a\n") && error.contains("--yes"), "{out}{error}");
         let (out, error) = admin.olm(&["catalog", "remove", "acme", "--yes"]).await?;
@@ -114,7 +114,7 @@ fn a_catalog_that_is_not_readable_is_reported_and_removed() {
         ensure!(error.contains("olm catalog remove olm/none"), "{error}");
         let (out, error) = admin.olm(&["catalog", "sources", "-n", OLM]).await?;
         ensure!(out.contains("TRANSIENT_FAILURE"), "{out}{error}");
-        // and without Subscriptions it is removed without a question
+        // and without Subscriptions it is removed without a confirmation
         let (out, error) = admin.olm(&["catalog", "remove", "olm/none"]).await?;
         ensure!(out == "removed CatalogSource olm/none\n", "{out}{error}");
         desk.world.gone("CatalogSource", OLM, "none").await

@@ -21,6 +21,8 @@ pub(crate) struct App {
     pub(crate) api_server: ApiServer,
     pub(crate) catalogs: Catalogs,
     pub(crate) sessions: Sessions,
+    /// The name of the session cookie.
+    pub(crate) session_name: String,
     pub(crate) codes: LoginCodes,
     /// Failed sign-ins by client address: tokens, in forms and in headers, and codes.
     pub(crate) failures: RateLimits<ClientAddress>,
@@ -49,6 +51,7 @@ impl App {
             api_server,
             catalogs,
             sessions: Sessions::default(),
+            session_name: COOKIE.to_owned(),
             codes: LoginCodes::default(),
             failures: RateLimits::new(30, Duration::from_secs(2)),
             codes_of_user: RateLimits::new(20, Duration::from_secs(2)),
@@ -83,7 +86,7 @@ impl App {
     }
 
     pub(crate) fn session_cookie<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
-        cookie(headers, &cookie_name(self.is_secure(headers), COOKIE))
+        cookie(headers, &cookie_name(self.is_secure(headers), &self.session_name))
     }
 
     /// Whether the client reaches the console through TLS.

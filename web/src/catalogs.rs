@@ -110,12 +110,12 @@ impl Catalogs {
         Self { from, views: Mutex::default(), known }
     }
 
-    /// Why the manager is unreachable.
+    /// Why the manager is unreachable, for callers that are not signed in: no request is made with the credentials
+    /// of a client.
     pub(crate) async fn problem(&self) -> Option<String> {
         match &self.from {
-            From::Manager(fetcher) | From::ServiceProxy(fetcher) => {
-                fetcher.ready().await.err().map(|error| error.to_string())
-            }
+            From::Manager(fetcher) => fetcher.ready().await.err().map(|error| error.to_string()),
+            From::ServiceProxy(_) => None,
             #[cfg(test)]
             From::Fixed(_) => None,
         }

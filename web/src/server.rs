@@ -90,11 +90,14 @@ pub enum Error {
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
     let Options { listener, access, allowed_hosts, tls, trust_proxy, .. } = options;
     let certificate = options.certificate;
+    let address = listener.local_addr()?;
+    let mut session_name = session::COOKIE.to_owned();
     let (api_server, catalogs) = match access {
         Access::Tokens { api_server, catalog_base_url } => {
             (ApiServer::new(*api_server), Catalogs::remote(&catalog_base_url)?)
         }
         Access::Client { client, token } => {
+            session_name = session::cookie_of_port(address.port());
             (ApiServer::of_client(client.clone(), token), Catalogs::service_proxy(client))
         }
     };
@@ -106,12 +109,13 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         trust_proxy,
         shutdown.clone(),
     );
+    app.session_name = session_name;
     app.openid = options.openid.map(OpenId::new).transpose()?;
     let acceptor =
         certificate.map(|files| tls::acceptor(files, shutdown.clone())).transpose().map_err(Error::Tls)?;
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    tracing::info!(address = %listener.local_addr()?, "console is listening");
+    tracing::info!(%address, "console is listening");
     let router = routes::router(Arc::new(app));
     // Behind a proxy all connections have the address of the proxy.
     let per_client = if trust_proxy { Limits::DEFAULT.total } else { Limits::DEFAULT.per_client };

@@ -138,6 +138,11 @@ impl Session {
     }
 }
 
+/// The name of the cookie of a console on a user's machine: browsers share the cookies of 127.0.0.1 between ports.
+pub(crate) fn cookie_of_port(port: u16) -> String {
+    format!("{COOKIE}_{port}")
+}
+
 /// 256 random bits, safe in a cookie, a URL and a form.
 pub(crate) fn random_text() -> String {
     let bytes: [u8; 32] = rand::random();

@@ -71,8 +71,9 @@ fn without_credentials(text: &str) -> &str {
     let host = text.find('/').unwrap_or(text.len());
     match text[..host].rfind('@') {
         // After a name without a slash an `@` starts a digest.
-        Some(at) if !text[at + 1..].starts_with("sha") => &text[at + 1..],
-        _ => text,
+        Some(at) if text[at + 1..].starts_with("sha256:") || text[at + 1..].starts_with("sha512:") => text,
+        Some(at) => &text[at + 1..],
+        None => text,
     }
 }
 
@@ -134,6 +135,7 @@ mod tests {
     fn t13_a_source_is_shown_without_credentials() {
         let image = |reference: &str| Source::Image { reference: reference.to_owned() }.to_string();
         assert_eq!(image("bob:hunter2@quay.io/a/b:v1"), "image quay.io/a/b:v1");
+        assert_eq!(image("bob:hunter2@shared.example/a/b:v1"), "image shared.example/a/b:v1");
         assert_eq!(image("quay.io/a/b@sha256:1"), "image quay.io/a/b@sha256:1");
         assert_eq!(image("etcd@sha256:1"), "image etcd@sha256:1");
         let server = Source::Grpc { address: "bob:hunter2@server:50051".to_owned() };

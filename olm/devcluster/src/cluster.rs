@@ -256,6 +256,16 @@ impl DevCluster {
         self.backend.clone()
     }
 
+    /// Listens on a free port of [`NODE_IP`](node::NODE_IP) in the cluster network, which pods reach by the name
+    /// `host.olm.internal` and the host does not; `None` where pods cannot run.
+    ///
+    /// # Errors
+    /// [`StartError::Network`]
+    pub async fn listen_for_pods(&self) -> Result<Option<TcpListener>, StartError> {
+        let Some(agent) = &self.agent else { return Ok(None) };
+        Ok(Some(agent.network().listen(SocketAddrV4::new(node::NODE_IP, 0)).await?))
+    }
+
     /// Cluster IP and first port of a Service.
     ///
     /// # Errors

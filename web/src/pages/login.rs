@@ -24,7 +24,7 @@ use crate::{
     links::{clean, local},
     posted::{Body, Fields},
     renewal::Renewal,
-    session::{COOKIE, is_random, random_text, same},
+    session::{is_random, random_text, same},
     view::{
         layout::Shell,
         parts::{self, sentence},
@@ -96,7 +96,7 @@ pub(crate) async fn submit(
             let id = app.sessions.start(client, identity, None);
             let mut response = Redirect::to(&next).into_response();
             let cookies = response.headers_mut();
-            cookies.append(header::SET_COOKIE, set_cookie(secure, COOKIE, &id, None));
+            cookies.append(header::SET_COOKIE, set_cookie(secure, &app.session_name, &id, None));
             cookies.append(header::SET_COOKIE, set_cookie(secure, BROWSER_COOKIE, "", Some(0)));
             Ok(response)
         }
@@ -140,7 +140,7 @@ fn bad_code(app: &App, from: ClientAddress) -> WebError {
         "Sign-in link expired",
         "A sign-in link is valid once, for five minutes. This link was used before or has expired.",
     )
-    .hint("run `olm token` for a new link, with --data-dir if `olm up` was started with it; restart `olm console`")
+    .hint("run `olm token` for a new link, with --data-dir if `olm up` was started with it, or restart `olm console`")
 }
 
 /// The content of the sign-in page.
@@ -295,7 +295,7 @@ pub(crate) async fn logout(
         Some(url) => leave(&headers, "Signed out", "Sign out at the provider", &url),
         None => Redirect::to("/login").into_response(),
     };
-    response.headers_mut().insert(header::SET_COOKIE, set_cookie(secure, COOKIE, "", Some(0)));
+    response.headers_mut().insert(header::SET_COOKIE, set_cookie(secure, &app.session_name, "", Some(0)));
     Ok(response)
 }
 

@@ -18,7 +18,7 @@ use crate::{
     openid::{OpenId, SignIn, VALID, failed},
     posted::{Body, Fields},
     renewal::Renewal,
-    session::{COOKIE, hash, is_random, random_text},
+    session::{hash, is_random, random_text},
 };
 
 /// Cookie of the browser that started a sign-in. The provider redirects from another site, and browsers send
@@ -91,7 +91,7 @@ pub(crate) async fn callback(
         Ok(id) => {
             let mut response = leave(&headers, "Signed in", "Go to the console", &sign_in.next);
             let cookies = response.headers_mut();
-            cookies.append(header::SET_COOKIE, set_cookie(secure, COOKIE, &id, None));
+            cookies.append(header::SET_COOKIE, set_cookie(secure, &app.session_name, &id, None));
             cookies.append(header::SET_COOKIE, set_lax_cookie(secure, BROWSER_COOKIE, "", Some(0)));
             Ok(response)
         }

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     api_server::{ApiServer, Token},
     catalogs::Catalogs,
+    session::cookie_of_port,
 };
 
 /// The token of the console, which the API server does not know.
@@ -53,12 +54,13 @@ async fn only_its_own_token_signs_in_as_the_user_of_the_client() {
     assert_eq!(code_status(&router, OWN).await, StatusCode::UNAUTHORIZED);
 }
 
-#[tokio::test]
-async fn headers_of_the_browser_do_not_reach_the_api_server() {
-    // given a client that records the requests to the manager
-    let fake = cluster();
-    let seen = Arc::<Mutex<Vec<(String, HeaderMap)>>>::default();
-    let (record, inner) = (Arc::clone(&seen), client(&fake));
+/// Path and headers of each request.
+type Requests = Arc<Mutex<Vec<(String, HeaderMap)>>>;
+
+/// A console whose catalogs come through the service proxy, and its requests to the manager.
+fn recorded(fake: &Fake) -> (Router, Requests) {
+    let seen = Requests::default();
+    let (record, inner) = (Arc::clone(&seen), client(fake));
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
         let (record, inner) = (Arc::clone(&record), inner.clone());
         async move {
@@ -71,10 +73,46 @@ async fn headers_of_the_browser_do_not_reach_the_api_server() {
         }
     });
     let client = Client::new(service, "default");
-    let router = console_with(&fake, Vec::new(), |app| {
+    let router = console_with(fake, Vec::new(), |app| {
         app.api_server = ApiServer::of_client(client.clone(), OWN.to_owned());
         app.catalogs = Catalogs::service_proxy(client);
     });
+    (router, seen)
+}
+
+#[tokio::test]
+async fn probes_make_no_request_with_the_credentials_of_the_client() {
+    let (router, seen) = recorded(&cluster());
+    // given a page of another site whose name resolves to 127.0.0.1
+    for path in ["/readyz", "/healthz"] {
+        let probe = Request::get(path).header(header::HOST, "attacker.example:8080");
+        let answer = send(&router, probe.body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.text, "ok\n", "{path}");
+    }
+    assert!(seen.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn sessions_of_two_ports_have_their_own_cookies() {
+    let fake = cluster();
+    let mut names = Vec::new();
+    for port in [8080, 9090] {
+        let client = client(&fake);
+        let router = console_with(&fake, Vec::new(), |app| {
+            app.api_server = ApiServer::of_client(client, OWN.to_owned());
+            app.session_name = cookie_of_port(port);
+        });
+        let browser = Browser::of(router, OWN).await;
+        assert_eq!(browser.json("/me").await["name"], "ada");
+        names.push(browser.cookie.split('=').next().unwrap().to_owned());
+    }
+    assert_eq!(names, ["olm_session_8080", "olm_session_9090"]);
+}
+
+#[tokio::test]
+async fn headers_of_the_browser_do_not_reach_the_api_server() {
+    // given a client that records the requests to the manager
+    let (router, seen) = recorded(&cluster());
     let code = new_code_of(&router, OWN).await;
     let session = cookies(&follow_link(&router, &format!("/login?code={code}")).await).remove(0);
     // when a page is requested with headers for the API server

@@ -4,6 +4,7 @@ mod approve;
 mod bundle;
 pub mod catalog;
 mod catalogs;
+mod confirm;
 mod console;
 #[cfg(feature = "devcluster")]
 mod dev;

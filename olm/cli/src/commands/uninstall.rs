@@ -1,14 +1,10 @@
 //! `olm uninstall`.
 
-use std::{
-    fmt::Write as _,
-    io::{BufRead as _, IsTerminal as _},
-};
+use std::fmt::Write as _;
 
 use olm_ops::{Operands, UninstallOptions, UninstallReport};
-use olm_plan::Plan;
 
-use super::plan::plan_text;
+use super::{confirm::confirm, plan::plan_text};
 use crate::{
     args::{Global, UninstallArgs},
     context,
@@ -35,7 +31,9 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
     let loses_data = options.operands == Operands::Delete && instances || options.delete_crds;
     // A blocked plan is refused below, with its cause.
     if loses_data && !args.yes && !plan.is_blocked() {
-        confirm(&plan, &args.name)?;
+        // Data loss requires the user to type the name.
+        eprintln!("{}", plan_text(&plan));
+        confirm(&args.name, "delete these objects", "custom resources would be deleted")?;
     }
     // Only the displayed plan may run.
     options.digest = Some(plan.digest);
@@ -46,26 +44,6 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
         Failure::new(Code::Timeout, message).hint("run the command again to continue")
     })??;
     print_one(&report, args.out.output, &args.name, || text(&report))
-}
-
-/// Data loss requires the user to type the name.
-fn confirm(plan: &Plan, name: &str) -> Result<(), Failure> {
-    eprintln!("{}", plan_text(plan));
-    if !std::io::stdin().is_terminal() {
-        return Err(Failure::new(
-            Code::Refused,
-            "custom resources would be deleted, and standard input is not a terminal",
-        )
-        .hint("pass --yes to confirm"));
-    }
-    eprint!("Type {name} to delete these objects: ");
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line)?;
-    if line.trim() == name {
-        Ok(())
-    } else {
-        Err(Failure::new(Code::Refused, "not confirmed; no changes made"))
-    }
 }
 
 fn text(report: &UninstallReport) -> String {

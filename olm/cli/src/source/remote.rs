@@ -106,7 +106,8 @@ fn has_credentials(text: &str) -> bool {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
     // After an image name without a slash an `@` starts a digest.
-    host.rsplit_once('@').is_some_and(|(_, after)| !after.starts_with("sha"))
+    host.rsplit_once('@')
+        .is_some_and(|(_, after)| !after.starts_with("sha256:") && !after.starts_with("sha512:"))
 }
 
 fn unknown(text: &str) -> Failure {
@@ -179,7 +180,12 @@ mod tests {
         let failure = Remote::parse("operatorhb").unwrap_err();
         assert_eq!(failure.code, Code::NotFound);
         assert_eq!(failure.hints[0], "did you mean operatorhub?");
-        for secret in ["https://me:hunter2@example.com/all", "me:hunter2@quay.io/a/b", "grpc://hunter2@a:1"] {
+        for secret in [
+            "https://me:hunter2@example.com/all",
+            "https://me:hunter2@shared.example.com/all",
+            "me:hunter2@quay.io/a/b",
+            "grpc://hunter2@a:1",
+        ] {
             let failure = Remote::parse(secret).unwrap_err();
             assert_eq!(failure.code, Code::Usage);
             assert!(!format!("{failure:?}").contains("hunter2"), "{failure:?}");

@@ -1,9 +1,6 @@
 //! `olm catalog remove`: deletes a CatalogSource.
 
-use std::{
-    fmt::Write as _,
-    io::{BufRead as _, IsTerminal as _},
-};
+use std::fmt::Write as _;
 
 use kube::{
     Api, Client, ResourceExt as _,
@@ -16,7 +13,7 @@ use serde::Serialize;
 
 use crate::{
     args::{CatalogRemoveArgs, Global},
-    commands::catalogs,
+    commands::{catalogs, confirm::confirm},
     context,
     exit::{Code, Failure},
     output::{count, print_one},
@@ -50,7 +47,9 @@ pub async fn run(global: &Global, args: CatalogRemoveArgs) -> Result<(), Failure
         subscriptions: users(&client, namespace, name).await?,
     };
     if !args.yes && removed.subscriptions.as_ref().is_none_or(|users| !users.is_empty()) {
-        confirm(&removed)?;
+        // The operators would get no upgrades any more, so the user has to type the name.
+        eprint!("{}", warning(&removed));
+        confirm(name, "remove the catalog", &format!("CatalogSource {namespace}/{name} may be in use"))?;
     }
     // Only the examined object is deleted, not a new one with its name.
     let preconditions = Some(Preconditions { uid: source.uid(), resource_version: None });
@@ -79,10 +78,15 @@ async fn absent(client: &Client, api: &Api<CatalogSource>, namespace: &str, name
     }
 }
 
-/// The Subscriptions that name the catalog; `None` without the right to list those of all namespaces.
+/// The Subscriptions that use the catalog; `None` without the right to list them. A catalog in another namespace
+/// than the manager's is visible only from that namespace.
 async fn users(client: &Client, namespace: &str, name: &str) -> Result<Option<Vec<String>>, Failure> {
-    let all = Api::<Subscription>::all(client.clone());
-    let list = match all.list(&ListParams::default()).await {
+    let api: Api<Subscription> = if namespace == manager_namespace() {
+        Api::all(client.clone())
+    } else {
+        Api::namespaced(client.clone(), namespace)
+    };
+    let list = match api.list(&ListParams::default()).await {
         Ok(list) => list,
         Err(kube::Error::Api(status)) if status.is_forbidden() => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -94,33 +98,9 @@ async fn users(client: &Client, namespace: &str, name: &str) -> Result<Option<Ve
     Ok(Some(users.collect()))
 }
 
-/// The operators would get no upgrades any more, so the user has to type the name.
-fn confirm(removed: &Removed) -> Result<(), Failure> {
-    eprint!("{}", warning(removed));
-    if !std::io::stdin().is_terminal() {
-        return Err(Failure::new(
-            Code::Refused,
-            format!(
-                "CatalogSource {}/{} may be in use, and standard input is not a terminal",
-                removed.namespace, removed.name
-            ),
-        )
-        .hint("pass --yes to confirm"));
-    }
-    eprint!("Type {} to remove the catalog: ", removed.name);
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line)?;
-    if line.trim() == removed.name {
-        Ok(())
-    } else {
-        Err(Failure::new(Code::Refused, "not confirmed; no changes made"))
-    }
-}
-
 fn warning(removed: &Removed) -> String {
     let Some(users) = &removed.subscriptions else {
-        return "warning: no permission to list the Subscriptions of all namespaces, which may use the catalog\n"
-            .to_owned();
+        return "warning: no permission to list the Subscriptions that may use the catalog\n".to_owned();
     };
     let mut out = format!(
         "warning: the catalog is used by {}; installed operators are retained and get no upgrades:\n",

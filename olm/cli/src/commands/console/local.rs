@@ -11,9 +11,10 @@
 //!   browser as an argument, which other users may see in the list of processes, and is therefore opt-in.
 //!
 //! Sessions have the rules of the console in a pod: a page of another site is stopped by the check of `Host` (DNS
-//! rebinding), by `SameSite` cookies and by the check of the origin. Browsers share the cookies of 127.0.0.1
-//! between ports: a server of another local user receives the session cookie if this user opens it in the same
-//! browser. Nothing is written to disk; sessions end with the process.
+//! rebinding), by `SameSite` cookies and by the check of the origin. Probes, which need no session, make no request
+//! to the API server. Browsers share the cookies of 127.0.0.1 between ports: a server of another local user
+//! receives the session cookie if this user opens it in the same browser. The name of the cookie contains the port,
+//! so that several consoles work in one browser. Nothing is written to disk; sessions end with the process.
 
 use std::{
     net::{Ipv4Addr, TcpListener},

@@ -4,7 +4,6 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    io::{BufRead as _, IsTerminal as _},
     time::{Duration, Instant},
 };
 
@@ -16,6 +15,7 @@ use serde::Serialize;
 use super::found::{found, namespace, not_installed};
 use crate::{
     args::{Global, SelfUninstallArgs},
+    commands::confirm::confirm,
     context,
     exit::{Code, Failure},
     output::{by_kind, count, print_one},
@@ -84,7 +84,9 @@ pub(super) async fn run(global: &Global, args: SelfUninstallArgs) -> Result<(), 
     };
     if !args.dry_run {
         if !args.yes {
-            confirm(&report)?;
+            // The installed operators would no longer be managed, so the user has to type the namespace.
+            eprint!("{}", text(&report));
+            confirm(&report.namespace, "remove these objects", "the manager would be removed")?;
         }
         remove(&client, &report, args.timeout).await?;
         report.dry_run = false;
@@ -129,26 +131,6 @@ async fn remove(client: &Client, report: &Report, limit: Duration) -> Result<(),
 async fn others(client: &Client, namespace: &str, removed: &[Object]) -> Result<Vec<String>, Failure> {
     let others = installation::others(client, namespace, removed).await?;
     Ok(others.iter().map(ToString::to_string).collect())
-}
-
-/// The installed operators would no longer be managed, so the user has to type the namespace.
-fn confirm(report: &Report) -> Result<(), Failure> {
-    eprint!("{}", text(report));
-    if !std::io::stdin().is_terminal() {
-        return Err(Failure::new(
-            Code::Refused,
-            "the manager would be removed, and standard input is not a terminal",
-        )
-        .hint("pass --yes to confirm"));
-    }
-    eprint!("Type {} to remove these objects: ", report.namespace);
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line)?;
-    if line.trim() == report.namespace {
-        Ok(())
-    } else {
-        Err(Failure::new(Code::Refused, "not confirmed; no changes made"))
-    }
 }
 
 fn text(report: &Report) -> String {

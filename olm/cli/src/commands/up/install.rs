@@ -77,11 +77,7 @@ fn directories(catalogs: &[UpCatalog]) -> Vec<(String, PathBuf)> {
 fn mount_directories(objects: &mut Vec<Value>, catalogs: &[(String, PathBuf)]) {
     let home = olm_engine::site::manager_namespace();
     let mut made = Vec::new();
-    let manager = objects
-        .iter_mut()
-        .find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == olm_engine::site::MANAGER);
-    let Some(manager) = manager else { return };
-    let pod = &mut manager["spec"]["template"]["spec"];
+    let Some(pod) = manager_pod(objects) else { return };
     for (name, dir) in catalogs {
         // The source of a volume is immutable: another directory needs another volume.
         let hash = Sha256::digest(dir.as_os_str().as_encoded_bytes());
@@ -116,16 +112,21 @@ fn mount_directories(objects: &mut Vec<Value>, catalogs: &[(String, PathBuf)]) {
     objects.extend(made);
 }
 
-/// Lets the manager fetch catalogs through the proxy at this port of the host.
+/// Lets the manager fetch catalogs through the proxy at this port of `host.olm.internal`.
 fn set_proxy(objects: &mut [Value], port: u16) {
-    let manager = objects
-        .iter_mut()
-        .find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == olm_engine::site::MANAGER);
-    let Some(manager) = manager else { return };
-    let Some(container) = manager["spec"]["template"]["spec"]["containers"].get_mut(0) else { return };
+    let Some(pod) = manager_pod(objects) else { return };
+    let Some(container) = pod["containers"].get_mut(0) else { return };
     let proxy = format!("http://host.olm.internal:{port}");
     push(container, "env", json!({"name": "HTTPS_PROXY", "value": proxy}));
     push(container, "env", json!({"name": "NO_PROXY", "value": ".svc,.cluster.local"}));
+}
+
+/// The pod spec of the manager's Deployment.
+fn manager_pod(objects: &mut [Value]) -> Option<&mut Value> {
+    let manager = objects
+        .iter_mut()
+        .find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == olm_engine::site::MANAGER)?;
+    Some(&mut manager["spec"]["template"]["spec"])
 }
 
 fn push(object: &mut Value, list: &str, item: Value) {

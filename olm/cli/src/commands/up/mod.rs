@@ -39,17 +39,13 @@ pub async fn run(global: &Global, args: UpArgs) -> Result<(), Failure> {
     let authenticator = oidc::authenticator(&args.oidc)?;
     let mut stop = Box::pin(stopped(args.until_stdin_closes));
     let progress = Progress::new(global.color.enabled_on_stderr());
-    let is_remote = |catalog: &UpCatalog| matches!(catalog, UpCatalog::Remote { .. });
-    let route =
-        if args.no_pods || !args.catalog.iter().any(is_remote) { None } else { Some(Route::open().await?) };
-    let route_port = route.as_ref().map(|route| route.port);
     let starting = DevCluster::start(DevClusterConfig {
         data_dir: data_dir.clone(),
         listen: args.listen,
         images: dev::on_machine(),
         image_source: Some(Arc::new(dev::Registries::new(&args.registry)?)),
         pods: !args.no_pods,
-        host_ports: args.host_port.iter().copied().chain(route_port).collect(),
+        host_ports: args.host_port.clone(),
     });
     let cluster = tokio::select! {
         cluster = starting => cluster.map_err(refused)?,
@@ -61,7 +57,7 @@ pub async fn run(global: &Global, args: UpArgs) -> Result<(), Failure> {
     }
 
     let result = tokio::select! {
-        result = serve(&args, &data_dir, &cluster, &progress, route_port) => result,
+        result = serve(&args, &data_dir, &cluster, &progress) => result,
         () = &mut stop => Ok(()),
     };
     if result.is_ok() {
@@ -78,7 +74,6 @@ async fn serve(
     data_dir: &Path,
     cluster: &DevCluster,
     progress: &Progress,
-    route: Option<u16>,
 ) -> Result<(), Failure> {
     let kubeconfig = data_dir.join("kubeconfig");
     write_private(&kubeconfig, cluster.kubeconfig().as_bytes())?;
@@ -90,7 +85,11 @@ async fn serve(
     if cluster.pods_unavailable().is_none() {
         oidc::check_for_pods(&args.oidc)?;
     }
-    install::apply(&client, &args.catalog, args.package_manifests, &arguments, route).await?;
+    let is_remote = |catalog: &UpCatalog| matches!(catalog, UpCatalog::Remote { .. });
+    // Open until the cluster stops.
+    let route = if args.catalog.iter().any(is_remote) { Route::open(cluster).await? } else { None };
+    let port = route.as_ref().map(|route| route.port);
+    install::apply(&client, &args.catalog, args.package_manifests, &arguments, port).await?;
     // Processes that replace pods where none can run; kept until the cluster stops.
     let mut stand_ins = None;
     let console = match cluster.pods_unavailable() {
@@ -142,7 +141,7 @@ async fn serve(
     println!("Ctrl-C stops the cluster; state is retained in {}", data_dir.display());
     catalogs::report(progress, &client, &args.catalog).await;
     let () = std::future::pending().await;
-    drop(stand_ins);
+    drop((route, stand_ins));
     Ok(())
 }
 

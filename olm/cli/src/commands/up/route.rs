@@ -1,17 +1,18 @@
 //! A route from the manager's pod to registries: an HTTP proxy of this process, which accepts CONNECT only.
 //!
 //! Pods of the dev cluster have no route to the network of the machine. The proxy exists when the manager
-//! fetches a catalog of `olm up --catalog`. It does not connect to this machine: pods must not reach its
-//! programs.
+//! fetches a catalog of `olm up --catalog`. It listens in the cluster network, where pods reach it and other
+//! users of the machine do not. It does not connect to this machine: pods must not reach its programs.
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, UdpSocket},
+    net::{IpAddr, UdpSocket},
     sync::Arc,
     time::Duration,
 };
 
 use olm_catalog_sources::Policy;
+use olm_devcluster::DevCluster;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
     net::{TcpListener, TcpStream},
@@ -20,6 +21,7 @@ use tokio::{
     time::timeout,
 };
 
+use super::refused;
 use crate::exit::Failure;
 
 /// Maximum size of the head of a request.
@@ -31,14 +33,19 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// The proxy; it accepts no connections after this is dropped.
 pub struct Route {
-    /// Port on 127.0.0.1.
+    /// Port of `host.olm.internal`.
     pub port: u16,
     task: AbortHandle,
 }
 
 impl Route {
-    pub async fn open() -> Result<Self, Failure> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    /// Opens the proxy for the pods of the cluster; `None` where pods cannot run.
+    pub async fn open(cluster: &DevCluster) -> Result<Option<Self>, Failure> {
+        let Some(listener) = cluster.listen_for_pods().await.map_err(refused)? else { return Ok(None) };
+        Ok(Some(Self::serve(TcpListener::from_std(listener)?)?))
+    }
+
+    fn serve(listener: TcpListener) -> io::Result<Self> {
         let port = listener.local_addr()?.port();
         let task = tokio::spawn(async move {
             let permits = Arc::new(Semaphore::new(CONNECTIONS));
@@ -128,7 +135,13 @@ fn is_own(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
+
+    async fn open() -> Route {
+        Route::serve(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap()).unwrap()
+    }
 
     #[test]
     fn the_target_is_that_of_connect_alone() {
@@ -144,7 +157,7 @@ mod tests {
 
     #[tokio::test]
     async fn connections_beyond_the_limit_are_closed() {
-        let route = Route::open().await.unwrap();
+        let route = open().await;
         let mut open = Vec::new();
         for _ in 0..CONNECTIONS {
             open.push(TcpStream::connect((Ipv4Addr::LOCALHOST, route.port)).await.unwrap());
@@ -156,7 +169,7 @@ mod tests {
 
     #[tokio::test]
     async fn this_machine_is_not_reached_through_the_proxy() {
-        let route = Route::open().await.unwrap();
+        let route = open().await;
         for address in ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "169.254.169.254"] {
             let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, route.port)).await.unwrap();
             let request = format!("CONNECT {address}:{} HTTP/1.1\r\nhost: a\r\n\r\n", route.port);
