@@ -10,7 +10,7 @@ demo: deps
 	$(CARGO) build --release --bins
 	exec target/release/olm up --demo
 
-## test: run everything that can run on this machine; say what was skipped and why
+## test: run everything that can run on this machine; list what was skipped and why
 test: deps
 	scripts/test.sh
 
@@ -23,7 +23,7 @@ bench: deps
 	$(CARGO) build --profile dist --bins -p olm -p etcd-operator -p olm-bench
 	target/dist/olm-bench
 
-## build: the binaries as they are shipped, in target/dist
+## build: optimized binaries for this machine, in target/dist
 build: deps
 	$(CARGO) build --profile dist --bins
 
@@ -39,7 +39,7 @@ crds: deps
 protos: deps
 	OLM_GENERATE=1 $(CARGO) test --quiet -p olm-registry-api --test generated
 
-## sbom: write what each shipped program is built from (CycloneDX) into target/sbom; TARGET names another Rust target
+## sbom: write an SBOM (CycloneDX) of each shipped program into target/sbom; TARGET names another Rust target
 sbom:
 	@scripts/sbom.sh $(TARGET)
 

@@ -38,7 +38,7 @@ case ${1:-} in
 *) fail "unknown argument $1, expected --list or none" ;;
 esac
 
-# Everything that can be checked before the build takes its time.
+# Everything that can be checked before the build, which takes long.
 native=$(uname -m)-unknown-linux-musl
 for target in "${targets[@]}"; do
     case $target in
@@ -77,7 +77,7 @@ if [ -z "$given" ]; then
     host=$("${RUSTC:-rustc}" -vV 2>/dev/null | sed -n 's/^host: //p' || true)
     if [ "${targets[*]}" != "$host" ]; then
         need "cargo-zigbuild (cargo install --locked cargo-zigbuild)" "$cargo" zigbuild --help
-        need "zig (pip install ziglang)" has_zig
+        need "zig (Debian: apt-get install python3-pip, then pip install --break-system-packages ziglang)" has_zig
     fi
 else
     for target in "${targets[@]}"; do
@@ -97,7 +97,8 @@ heading=$(grep -m 1 -E "^## ${version//./\\.}( |\$)" CHANGELOG.md) || fail "CHAN
 if [ -n "${RELEASE_TAG:-}" ]; then
     [ "$RELEASE_TAG" = "v$version" ] || fail "RELEASE_TAG: $RELEASE_TAG is not v$version, the version in Cargo.toml"
     [[ $heading != *unreleased* ]] || fail "CHANGELOG.md: section $version is marked as unreleased, expected a date"
-    [ -z "$(git status --porcelain)" ] || fail "the checkout has changes: commit or remove them"
+    changes=$(git status --porcelain) || fail "git status failed"
+    [ -z "$changes" ] || fail "the checkout has changes: commit or remove them"
 fi
 
 target_dir=${CARGO_TARGET_DIR:-target}
@@ -110,14 +111,16 @@ mkdir "$out"
 
 # Builds packages for a target; paths of this machine do not become part of programs.
 build() {
-    local target=$1 how=zigbuild
+    local target=$1 how=zigbuild flags
     shift
     [ "$target" != "$host" ] || how=build
     # Nodes on arm64 have pages of 4, 16 or 64 KiB; jemalloc aborts where they are larger than those that it was built for.
     [[ $target != aarch64-* ]] || local -x JEMALLOC_SYS_WITH_LG_PAGE=16
-    local remap="--remap-path-prefix=$PWD=/src --remap-path-prefix=$target_dir=/target --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-    RUSTFLAGS="${RUSTFLAGS:-} $remap" \
-        "$cargo" "$how" --locked --profile "$profile" --target "$target" "$@"
+    read -r -a flags <<<"${RUSTFLAGS:-}"
+    flags+=("--remap-path-prefix=$PWD=/src" "--remap-path-prefix=$target_dir=/target" "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo")
+    # Encoded, flags may contain spaces.
+    local IFS=$'\x1f'
+    CARGO_ENCODED_RUSTFLAGS="${flags[*]}" "$cargo" "$how" --locked --profile "$profile" --target "$target" "$@"
 }
 # Takes a built program: its target, its name, the directory for it.
 take() {
@@ -173,7 +176,7 @@ mkdir -p "$share"/{bash-completion/completions,zsh/site-functions,fish/vendor_co
 "$olm" man "$share/man/man1"
 "$olm" completion bash >"$share/bash-completion/completions/olm"
 "$olm" completion fish >"$share/fish/vendor_completions.d/olm.fish"
-# zsh loads the file at the first completion, as the body of a function that has to complete already.
+# zsh runs the file as the body of function _olm at the first completion, which must already produce a result.
 {
     "$olm" completion zsh
     # shellcheck disable=SC2016 # zsh expands it

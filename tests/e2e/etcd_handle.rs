@@ -55,7 +55,7 @@ impl Handle<'_> {
             .map(drop)
     }
 
-    /// Waits until deleted pods are not listed: a pod that ends is, until its process has stopped.
+    /// Waits until deleted pods are no longer listed: they are until their processes have stopped.
     pub(crate) async fn gone(&self, names: &[&String]) -> Result<()> {
         eventually(&format!("the end of {names:?}"), LIMIT, async || {
             let left = pods(self.cluster, self.ns, self.name)?;
@@ -64,8 +64,8 @@ impl Handle<'_> {
         .await
     }
 
-    /// Changes the spec and waits until the operator has observed the change. The operator handles a cluster in order:
-    /// what it decided before the change is done by then.
+    /// Changes the spec and waits until the operator has observed the change. The operator reconciles a cluster
+    /// sequentially, so actions that it decided before the change are complete then.
     pub(crate) async fn observed(&self, spec: &Value) -> Result<()> {
         self.patch(spec)?;
         eventually(&format!("the change of {} to be observed", self.name), LIMIT, async || {

@@ -1,4 +1,4 @@
-//! Pods of images: pulled from Docker's registry, and loaded from files.
+//! Pods with images that are pulled from Docker's registry or loaded from files.
 
 use std::{fs, os::unix::fs::symlink, process::Command};
 
@@ -34,8 +34,8 @@ fn can_run(name: &str, cluster: &Cluster) -> bool {
     true
 }
 
-/// Whether the program is there and needs no library, which an image of it alone would lack. A dynamic program names
-/// its loader in the first page.
+/// Whether the program exists and is linked statically: the image has no libraries. A dynamic program names its loader
+/// in the first page.
 fn is_static(program: &str) -> bool {
     let Ok(content) = fs::read(program) else { return false };
     let first = &content[..content.len().min(4096)];
@@ -78,8 +78,8 @@ fn ready(cluster: &Cluster, ns: &str, pod: &str) -> Result<()> {
 }
 
 #[test]
-fn images_of_a_registry_and_of_files_run_without_docker() {
-    const NAME: &str = "images_of_a_registry_and_of_files_run_without_docker";
+fn images_from_a_registry_and_from_files_run_without_docker() {
+    const NAME: &str = "images_from_a_registry_and_from_files_run_without_docker";
     scenario(NAME, async |cluster| {
         if !can_run(NAME, &cluster) {
             return Ok(());
@@ -89,7 +89,7 @@ fn images_of_a_registry_and_of_files_run_without_docker() {
         let registry = Registry::start().await?;
         let files = web_files()?;
         let digest = registry.push("web", web_config(), files.path())?;
-        // when a pod names an image of the registry, then it is pulled and runs as the image defines
+        // when a pod names an image of the registry, then it is pulled and runs with the image's configuration
         let image = format!("{}/web:latest", registry.host);
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&pod(ns, "web", &image)))?;
         ready(&cluster, ns, "web")?;
@@ -108,7 +108,7 @@ fn images_of_a_registry_and_of_files_run_without_docker() {
         let entry = listed.as_array().into_iter().flatten().find(|one| one["image"] == image);
         ensure!(entry.is_some_and(|one| one["digest"] == digest), "{listed}");
 
-        // when the registry is gone, then what is there runs by its digest, and the rest fails at once
+        // when the registry is stopped, then pulled images run by digest, and others fail with the cause
         let host = registry.host.clone();
         drop(registry);
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&pod(ns, "again", &id)))?;
@@ -124,7 +124,7 @@ fn images_of_a_registry_and_of_files_run_without_docker() {
         let waiting = waiting.await?;
         ensure!(waiting["message"].as_str().is_some_and(|message| message.contains(&host)), "{waiting}");
 
-        // when an image is loaded from a file, then pods run it without any registry
+        // when an image is loaded from a file, then pods run it without a registry
         let layout = tempfile::tempdir()?;
         layout_of(layout.path(), web_config(), files.path())?;
         let archive = layout.path().with_extension("tar");
@@ -154,7 +154,7 @@ fn an_operator_of_a_pulled_image_is_installed() {
         }
         let ns = "pulled-operator";
         namespace(&cluster, ns)?;
-        // given a registry with the product's images; olm itself is not needed here, and large
+        // given a registry with the product's images; `true` replaces olm, which is large and not used here
         let registry = Registry::start().await?;
         let operator = format!("etcd-operator={}", bin_dir().join("etcd-operator").display());
         let pushed = cluster.olm_ok(&[

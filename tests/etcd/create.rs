@@ -89,16 +89,16 @@ fn s02_wrong_specs_are_refused() {
             ),
         ];
         for (name, spec, field) in by_the_api {
-            let Err(error) = stage.create(name, spec).await else { bail!("{name} was taken") };
+            let Err(error) = stage.create(name, spec).await else { bail!("{name} was accepted") };
             let message = refusal(&error).with_context(|| format!("{name}: {error:#}"))?;
             ensure!(message.contains("EtcdCluster") && message.contains(field), "{name}, {field}: {message}");
         }
         // An unknown field, from a strict client such as kubectl.
-        let message = refusal(&misspelt(stage).await.err().context("a field that there is not was taken")?);
-        let message = message.context("a field that there is not")?;
+        let message = refusal(&unknown_field(stage).await.err().context("an unknown field was accepted")?);
+        let message = message.context("the failure is not a rejection")?;
         ensure!(message.contains("unknown field") && message.contains("spec.sise"), "{message}");
         let left = stage.list("EtcdCluster", "ns").await?.len();
-        ensure!(left == 0, "{left} clusters are there although each was refused");
+        ensure!(left == 0, "{left} clusters exist although each was rejected");
 
         // Rules that only the operator can check, with their condition: supported versions, and the content
         // of Secrets.
@@ -111,7 +111,7 @@ fn s02_wrong_specs_are_refused() {
             ),
         ];
         for (name, spec, type_) in by_the_operator {
-            let cluster = stage.create(name, spec).await.with_context(|| format!("{name} was not taken"))?;
+            let cluster = stage.create(name, spec).await.with_context(|| format!("{name} was rejected"))?;
             let reported = |object: &Value| condition(object, type_)["status"] == "False";
             cluster.until("the mistake to be reported", reported).await?;
             let pods = cluster.names().await?;
@@ -139,7 +139,7 @@ fn refusal(error: &anyhow::Error) -> Option<String> {
 
 /// Creates a cluster with an unknown field in its spec, strictly. The parameters of kube's own `create` do
 /// not support that.
-async fn misspelt(stage: &Stage) -> Result<()> {
+async fn unknown_field(stage: &Stage) -> Result<()> {
     let object = json!({ "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",
         "metadata": { "name": "misspelt", "namespace": "ns" }, "spec": { "size": 3, "sise": 5 } });
     let path = "/apis/etcd.database.coreos.com/v1beta2/namespaces/ns/etcdclusters?fieldValidation=Strict";

@@ -1,4 +1,4 @@
-//! `olm catalog add`, `sources` and `remove`, with the command that cargo built, a registry and a manager.
+//! `olm catalog add`, `sources` and `remove`, with a built `olm`, a registry and a manager.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -14,7 +14,7 @@ use olm_tests::{
 use crate::{op, run};
 
 /// A cluster whose manager reaches a registry and serves the administrator's programs.
-struct Desk {
+struct Setup {
     world: World,
     registry: Registry,
     admin: Served,
@@ -22,7 +22,7 @@ struct Desk {
     _manager: Manager,
 }
 
-impl Desk {
+impl Setup {
     async fn open() -> Result<Self> {
         let world = World::bare().await?;
         let registry = Registry::start().await?;
@@ -46,23 +46,23 @@ impl Desk {
     }
 }
 
-/// Runs a scenario where the command exists.
-fn desk<F>(name: &str, body: F)
+/// Runs a scenario if `olm` is built.
+fn with_setup<F>(name: &str, body: F)
 where
-    F: AsyncFnOnce(Desk) -> Result<()>,
+    F: AsyncFnOnce(Setup) -> Result<()>,
 {
     if !bin_dir().join("olm").is_file() {
         return skipped(name, "it needs the command `olm` that `cargo build` makes");
     }
-    run(async move { body(Desk::open().await?).await });
+    run(async move { body(Setup::open().await?).await });
 }
 
 #[test]
 fn a_catalog_is_added_installed_from_and_removed() {
-    desk("a_catalog_is_added_installed_from_and_removed", async |desk| {
-        let (world, admin) = (&desk.world, &desk.admin);
+    with_setup("a_catalog_is_added_installed_from_and_removed", async |setup| {
+        let (world, admin) = (&setup.world, &setup.admin);
         // when a catalog is added, then it is served when the command ends
-        let image = desk.push("acme")?;
+        let image = setup.push("acme")?;
         let (out, error) = admin.olm(&["catalog", "add", &image, "--wait", "--timeout", "60s"]).await?;
         ensure!(out.starts_with("catalog olm/acme is ready: 1 package\n"), "{out}{error}");
         ensure!(error.contains("created CatalogSource olm/acme\n"), "{error}");
@@ -87,7 +87,7 @@ fn a_catalog_is_added_installed_from_and_removed() {
         let (out, error) = admin.olm(&["install", "a", "-n", "ns", "--catalog", "acme"]).await?;
         ensure!(!error.contains("error: "), "{out}{error}");
         world.installed("ns", "a", "a.v1.0.0").await?;
-        // then its removal requires a confirmation
+        // then the catalog is removed only with --yes
         let (out, error) = admin.olm(&["catalog", "remove", "acme"]).await?;
         ensure!(out.is_empty() && error.contains("\n  ns/a\n") && error.contains("--yes"), "{out}{error}");
         let (out, error) = admin.olm(&["catalog", "remove", "acme", "--yes"]).await?;
@@ -104,31 +104,31 @@ fn a_catalog_is_added_installed_from_and_removed() {
 
 #[test]
 fn a_catalog_that_is_not_readable_is_reported_and_removed() {
-    desk("a_catalog_that_is_not_readable_is_reported_and_removed", async |desk| {
-        let admin = &desk.admin;
+    with_setup("a_catalog_that_is_not_readable_is_reported_and_removed", async |setup| {
+        let admin = &setup.admin;
         // given an image that does not exist
-        let image = desk.registry.reference("catalogs/none:1");
+        let image = setup.registry.reference("catalogs/none:1");
         // when it is added, then the wait ends with the cause
         let (out, error) = admin.olm(&["catalog", "add", &image, "--wait", "--timeout", "60s"]).await?;
         ensure!(out.is_empty() && error.contains("error: failed to read catalog olm/none: "), "{out}{error}");
         ensure!(error.contains("olm catalog remove olm/none"), "{error}");
         let (out, error) = admin.olm(&["catalog", "sources", "-n", OLM]).await?;
         ensure!(out.contains("TRANSIENT_FAILURE"), "{out}{error}");
-        // and without Subscriptions it is removed without a confirmation
+        // and without Subscriptions it is removed without confirmation
         let (out, error) = admin.olm(&["catalog", "remove", "olm/none"]).await?;
         ensure!(out == "removed CatalogSource olm/none\n", "{out}{error}");
-        desk.world.gone("CatalogSource", OLM, "none").await
+        setup.world.gone("CatalogSource", OLM, "none").await
     });
 }
 
 #[test]
-fn adding_a_catalog_needs_the_users_own_rights() {
-    desk("adding_a_catalog_needs_the_users_own_rights", async |desk| {
-        let image = desk.push("acme")?;
-        let visitor = desk.world.serve_to(Identity::user("visitor", []), desk.manager)?;
+fn adding_a_catalog_requires_rights_of_the_user() {
+    with_setup("adding_a_catalog_requires_rights_of_the_user", async |setup| {
+        let image = setup.push("acme")?;
+        let visitor = setup.world.serve_to(Identity::user("visitor", []), setup.manager)?;
         let (out, error) = visitor.olm(&["catalog", "add", &image]).await?;
         ensure!(out.is_empty() && error.contains("visitor") && error.contains("create"), "{out}{error}");
-        ensure!(desk.world.find("CatalogSource", OLM, "acme").await?.is_none(), "it was created");
+        ensure!(setup.world.find("CatalogSource", OLM, "acme").await?.is_none(), "it was created");
         Ok(())
     });
 }

@@ -184,10 +184,11 @@ fn what_people_write_is_taken_strictly() {
             let kind = text(object, "/kind");
             let answer = asked(&world.client, object).await?;
             ensure!(answer.is_none(), "{kind} {}: {answer:?}", object["metadata"]["name"]);
-            let mut slip = object.clone();
-            slip["spec"]["sourcesNamespace"] = json!("olm");
-            let answer = asked(&world.client, &slip).await?;
-            let (code, message) = answer.with_context(|| format!("{kind}: the slip was taken"))?;
+            let mut misspelt = object.clone();
+            misspelt["spec"]["sourcesNamespace"] = json!("olm");
+            let answer = asked(&world.client, &misspelt).await?;
+            let (code, message) =
+                answer.with_context(|| format!("{kind}: the unknown field was accepted"))?;
             ensure!(
                 code == 400
                     && message.ends_with("strict decoding error: unknown field \"spec.sourcesNamespace\""),

@@ -150,7 +150,7 @@ fn the_workflow_runs_the_script_with_the_rust_of_ci() {
     assert!(artifacts().contains(notes), "{notes} is not an artifact");
 }
 
-/// Writes what the script asks of `olm`.
+/// An `olm` that writes the files that the script packages.
 const OLM: &str = r#"#!/bin/sh
 case "$1 $2" in
 "--version "*) echo "olm @VERSION@" ;;

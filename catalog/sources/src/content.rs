@@ -18,7 +18,7 @@ const TESTS: &str = "operators.operatorframework.io.test.config.v1";
 pub(crate) enum Content {
     Catalog,
     Bundle,
-    /// All of it, to run.
+    /// All files, to run the image.
     Root,
 }
 

@@ -44,8 +44,9 @@ pub async fn bundle(source: &Source, options: &Options, dest: &Path) -> Result<F
 }
 
 /// Unpacks the root file system of an image into `dest`, with symbolic links, modes and, for root, owners; without
-/// devices and extended attributes. Links in it lead anywhere: a reader resolves them inside of `dest`. Otherwise
-/// as [`fetch`], with these limits in mind: an image is larger than a catalog.
+/// devices and extended attributes. Links may point outside of `dest`, so readers must resolve them inside of it.
+/// Otherwise as [`fetch`]; images need higher limits than catalogs.
+///
 /// # Errors
 /// As [`fetch`]; also for an image of another platform.
 pub async fn unpack_image(source: &Source, options: &Options, dest: &Path) -> Result<Fetched, SourceError> {

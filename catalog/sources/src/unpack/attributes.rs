@@ -8,7 +8,7 @@ use std::{
 
 use tar::Header;
 
-/// Of a file or a directory in a root file system.
+/// Mode and owner of a file or a directory in a root file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attributes {
     /// Permissions, with the bits for set-user-ID, set-group-ID and sticky.
@@ -18,16 +18,16 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
-    /// Of a directory that no entry defines, whatever the umask.
+    /// For a directory without an entry of its own, independent of the umask.
     pub const IMPLIED: Self = Self { mode: 0o755, user: 0, group: 0 };
 
-    /// A field that is not a number is that of a program of root: catalogs of any tool are read, whose
-    /// attributes are not used.
+    /// Malformed fields get defaults (mode 0755, root): archives of catalogs may have them, and the attributes of
+    /// catalogs are not used.
     pub fn of(header: &Header) -> Self {
         let id = |id: io::Result<u64>| id.ok().and_then(|id| u32::try_from(id).ok()).unwrap_or(0);
         let mut mode = header.mode().unwrap_or(0o755) & 0o7777;
         if header.entry_type().is_dir() {
-            // The owner, who also removes the image some day, must be able to enter it.
+            // The owner must be able to enter and to remove it.
             mode |= 0o700;
         }
         Self { mode, user: id(header.uid()), group: id(header.gid()) }

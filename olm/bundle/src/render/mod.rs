@@ -129,7 +129,7 @@ fn check(bundle: &Bundle) -> Result<(), RenderError> {
     for object in &bundle.objects {
         let (kind, name) = (kind(object), name(object));
         if phase_of(kind).is_none() {
-            let text = "bundles cannot hold this kind; let the operator create it, and remove the manifest from the bundle";
+            let text = "bundles do not support this kind; let the operator create it, and remove the manifest from the bundle";
             return invalid(&format!("{kind} {name}"), text.to_owned());
         }
         if name.is_empty() {

@@ -166,7 +166,11 @@ fn refusals_name_the_remedy() {
             &[],
             "spec.version: `one.two` is not a semantic version",
         ),
-        (bundle(|_, objects| objects[0]["kind"] = "Pod".into()), &[], "Pod s: bundles cannot hold this kind"),
+        (
+            bundle(|_, objects| objects[0]["kind"] = "Pod".into()),
+            &[],
+            "Pod s: bundles do not support this kind",
+        ),
         (
             bundle(|csv, _| {
                 csv["spec"]["customresourcedefinitions"] =

@@ -18,7 +18,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
         let (kind, name) = (kind(object), name(object));
         let mut findings = findings.of(Origin::Object(index));
         if scope_of(kind).is_none() {
-            let text = "registry+v1 bundles cannot hold this kind";
+            let text = "registry+v1 bundles do not support this kind";
             findings.error(
                 "kind-unsupported",
                 "kind",

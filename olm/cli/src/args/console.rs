@@ -16,7 +16,7 @@ const SERVER: &str = "Server options (in a pod)";
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct ConsoleArgs {
-    /// Port of 127.0.0.1; 0 for a free one. When absent, 8080, or a free one if 8080 is in use.
+    /// Port on 127.0.0.1; 0 for a free one. Default: 8080, or a free one if 8080 is in use.
     #[arg(long, conflicts_with = "listen")]
     pub port: Option<u16>,
     /// Open the link in the default browser; other users of this machine may see it in the list of processes.
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_address_to_listen_on_makes_it_a_server() {
+    fn the_console_is_a_server_only_with_listen() {
         let console = |line: &[&str]| {
             let args = Args::try_parse_from([&["olm", "console"], line].concat())?;
             let (is_server, stops) = (args.command.is_server(), args.command.stops_by_itself());

@@ -75,7 +75,7 @@ pub struct DevArgs {
 /// Subcommands of `olm dev`.
 #[derive(Debug, Subcommand)]
 pub enum DevCommand {
-    /// List the images of the dev cluster, or load one from a file.
+    /// List the images of the dev cluster, or load images from a file.
     Images(ImagesArgs),
     /// Inject faults into pods of the dev cluster and remove them.
     Fault(FaultArgs),
@@ -111,12 +111,12 @@ pub struct ImagesDirArgs {
 /// Subcommands of `olm dev images`.
 #[derive(Debug, Subcommand)]
 pub enum ImagesCommand {
-    /// Load images, which pods run under their names in the file, without a registry.
+    /// Load the images of a file under their names in it; pods run them without a registry.
     Load {
         /// Archive of `olm self image --archive`, `podman save` or `docker save`, or folder in the OCI layout.
         #[arg(value_hint = clap::ValueHint::AnyPath)]
         path: PathBuf,
-        /// Name of the image; required where the file contains none.
+        /// Name of the image; required if the file contains none.
         #[arg(long, value_name = "IMAGE")]
         name: Option<String>,
         #[command(flatten)]

@@ -36,8 +36,8 @@ impl Remote {
             return Ok(Self { name: Some(known.name.to_owned()), spec });
         }
         if has_credentials(text) {
-            let message = "the source contains a user or a password, which every reader of the CatalogSource \
-                would see";
+            let message = "the source contains credentials, which every reader of the CatalogSource could \
+                see";
             return Err(Failure::new(Code::Usage, message)
                 .hint("store them in a pull secret in the namespace of the CatalogSource"));
         }
@@ -111,7 +111,7 @@ fn has_credentials(text: &str) -> bool {
 }
 
 fn unknown(text: &str) -> Failure {
-    let failure = Failure::new(Code::NotFound, format!("catalog `{text}` is not known"));
+    let failure = Failure::new(Code::NotFound, format!("unknown catalog `{text}`"));
     let failure = match olm_version::suggest(text, known_names(), 3) {
         nearest if nearest.is_empty() => {
             failure.hint(format!("known catalogs: {}", known_names().join(", ")))

@@ -324,7 +324,7 @@ fn bad_input_is_refused_before_anything_is_written() {
     assert!(err.contains("hint: pass a Linux program for amd64 or arm64 with --binary"), "{err}");
     let (code, err) = run(&["--archive", &archive, "--binary", "other=/bin/true"]);
     assert_eq!(code, Some(2), "{err}");
-    // An installation that makes no images does not ignore their content.
+    // Flags about images are rejected where no images are made.
     let ignored = crate::olm(&["self", "install", "--binary", "olm=/bin/true"]);
     assert_eq!(ignored.code, Some(2), "{}", ignored.err);
     assert!(ignored.err.contains("--push"), "{}", ignored.err);

@@ -16,12 +16,12 @@ use olm_plan::{ObjectRef, OperatorLease};
 
 use crate::{error::Error, list::Installed};
 
-/// Why a Lease stays that the operator held at the time of the plan.
+/// Why a Lease that the operator held at the time of the plan is retained.
 const TAKEN_OVER: &str = "another process took it over";
 
 /// The Leases that pods of the Deployments hold, in the operator's namespace and in the only one that it
-/// watches. `deployments` has the ServiceAccounts of their pods. Without the right to list Leases there are
-/// none.
+/// watches. `deployments` maps them to the ServiceAccounts of their pods. Empty without the right to list
+/// Leases.
 pub(super) async fn read(
     client: &Client,
     installed: &Installed,
@@ -109,14 +109,14 @@ pub(super) async fn delete(
 ) -> Result<Option<&'static str>, kube::Error> {
     let leases = Api::<Lease>::namespaced(client.clone(), lease.namespace.as_deref().unwrap_or_default());
     let Some(found) = leases.get_opt(&lease.name).await? else { return Ok(None) };
-    // A process that ends in order leaves no holder.
+    // A process that shuts down releases the Lease.
     if holder(&found).is_some_and(|pod| !pod.is_empty() && !is_pod_of(pod, deployment)) {
         return Ok(Some(TAKEN_OVER));
     }
     let preconditions = Preconditions { uid: found.uid(), resource_version: found.resource_version() };
     match leases.delete(&lease.name, &DeleteParams::default().preconditions(preconditions)).await {
         Ok(_) if found.finalizers().is_empty() => Ok(None),
-        Ok(_) => Ok(Some("its finalizers hold it")),
+        Ok(_) => Ok(Some("its finalizers block the deletion")),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
         Err(kube::Error::Api(status)) if status.is_conflict() => Ok(Some(TAKEN_OVER)),
         Err(error) => Err(error),
@@ -183,11 +183,15 @@ mod tests {
         let reference = ObjectRef::new("coordination.k8s.io/v1", "Lease", Some("ns"), "leader");
         for (holder, finalizers, expected) in [
             (json!("a-6d5f7c9b8d-x2x4z_0a1b2c3d"), json!([]), None),
-            // a process that ended in order released it
+            // a process that shut down released it
             (json!(""), json!([]), None),
             (json!(null), json!([]), None),
             (json!("b-6d5f7c9b8d-x2x4z_0a1b2c3d"), json!([]), Some(TAKEN_OVER)),
-            (json!("a-6d5f7c9b8d-x2x4z"), json!(["example.com/held"]), Some("its finalizers hold it")),
+            (
+                json!("a-6d5f7c9b8d-x2x4z"),
+                json!(["example.com/held"]),
+                Some("its finalizers block the deletion"),
+            ),
         ] {
             let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
                 "metadata": { "name": "leader", "namespace": "ns", "finalizers": finalizers },

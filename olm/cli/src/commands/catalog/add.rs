@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(500);
 pub async fn run(global: &Global, args: CatalogAddArgs) -> Result<(), Failure> {
     let Remote { name, spec } = Remote::parse(&args.source)?;
     let name = args.name.or(name).ok_or_else(|| {
-        Failure::new(Code::Usage, format!("failed to derive a valid name from {}", args.source))
+        Failure::new(Code::Usage, format!("failed to derive a name from {}", args.source))
             .hint("set the name of the CatalogSource with --name NAME")
     })?;
     let spec = CatalogSourceSpec { priority: args.priority, secrets: args.pull_secret, ..spec };

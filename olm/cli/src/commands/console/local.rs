@@ -41,7 +41,7 @@ const PORT: u16 = 8080;
 pub async fn run(global: &Global, args: &ConsoleArgs) -> Result<(), Failure> {
     if let Some(option) = args.server_option() {
         return Err(Failure::new(Code::Usage, format!("{option} requires --listen"))
-            .hint("the console on this machine needs no server options"));
+            .hint(format!("remove {option}, or add --listen ADDRESS")));
     }
     let stop = on_termination();
     tokio::select! {

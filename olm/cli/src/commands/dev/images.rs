@@ -66,7 +66,7 @@ struct Shown {
     /// Bytes of its files.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
-    /// The program of this machine that it is.
+    /// Path of the program on this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<String>,
     description: String,
@@ -94,7 +94,7 @@ fn list(store: &ImageStore, out: &OutputArgs) -> Result<(), Failure> {
     });
     let stored = store.list().into_iter().map(|image| Shown {
         image: match image.references.is_empty() {
-            // Its tag names another image by now.
+            // Its tag was moved to another image.
             true => image.id(),
             false => image.references.join(", "),
         },
@@ -121,7 +121,7 @@ fn list(store: &ImageStore, out: &OutputArgs) -> Result<(), Failure> {
     .print(out.output, !out.no_headers)
 }
 
-/// Loads all images of a file, or the one that has no name.
+/// Loads all images of a file, or its only one under the given name.
 async fn load(store: &ImageStore, path: &Path, name: Option<String>) -> Result<(), Failure> {
     let options = Options { limits: limits(), ..Options::default() };
     let failed = |error: std::io::Error| {
@@ -145,13 +145,13 @@ async fn load(store: &ImageStore, path: &Path, name: Option<String>) -> Result<(
 struct ImageFile {
     /// In the OCI layout, unless it is an older `docker save`.
     layout: Option<PathBuf>,
-    /// Names with a repository or a tag; a tag alone is none.
+    /// Names with a repository or a tag; a tag alone is not a name.
     names: Vec<String>,
     _folder: Option<tempfile::TempDir>,
 }
 
 impl ImageFile {
-    /// Reads the names. An archive is unpacked once, whatever the number of its images.
+    /// Reads the names. An archive is unpacked once for all its images.
     async fn open(path: &Path, options: &Options) -> Result<Self, Failure> {
         let (folder, layout) = if path.is_dir() {
             (None, path.to_owned())
@@ -183,12 +183,12 @@ impl ImageFile {
         let images: Vec<(String, Source)> = match (name, &self.names[..]) {
             (Some(name), [] | [_]) => vec![(name, source(self.names.first()))],
             (None, []) => {
-                let text = format!("{} contains no name of an image", path.display());
+                let text = format!("the image in {} has no name", path.display());
                 return usage(text, "set one with --name".to_string());
             }
             (Some(_), several) => {
                 let hint = format!("without it, these are loaded: {}", several.join(", "));
-                return usage("--name is for a file with one image".to_string(), hint);
+                return usage("--name: the file contains several images, expected one".to_string(), hint);
             }
             (None, names) => names.iter().map(|name| (name.clone(), source(Some(name)))).collect(),
         };

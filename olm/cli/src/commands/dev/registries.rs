@@ -18,7 +18,7 @@ pub struct Registries {
 impl Registries {
     pub fn new(args: &RegistryArgs) -> Result<Self, Failure> {
         let timeouts = Timeouts {
-            // The node tries again, and the pod shows why.
+            // The node retries, and the status of the pod shows the cause.
             attempts: 2,
             ..Timeouts::default()
         };
@@ -32,7 +32,7 @@ impl Registries {
         if is_local(host) && options.ca_certificates.is_empty() && options.skip_tls_verify.is_empty() {
             options.plain_http.push(host.to_string());
         }
-        // Those of the pod are tried first.
+        // The pod's credentials are tried first.
         let own = std::mem::take(&mut options.credentials);
         for secret in secrets {
             options.credentials.add(&secret.origin, &secret.document).map_err(|error| failed(&error))?;

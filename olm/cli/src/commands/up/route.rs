@@ -81,7 +81,7 @@ async fn tunnel(mut client: TcpStream) {
         Some((host, port)) => match timeout(LIMIT, connect(&host, port)).await {
             Ok(Ok(mut server)) => {
                 if client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.is_ok() {
-                    // Both ends see the end of the other.
+                    // An end of one direction is forwarded to the other side.
                     let _ = copy_bidirectional(&mut client, &mut server).await;
                 }
                 return;
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_is_that_of_connect_alone() {
+    fn only_connect_requests_have_a_target() {
         let parsed = |text: &str| target(text.as_bytes());
         assert_eq!(parsed("CONNECT quay.io:443 HTTP/1.1\r\n\r\n"), Some(("quay.io".into(), 443)));
         assert_eq!(parsed("CONNECT [::1]:443 HTTP/1.1\r\n\r\n"), Some(("::1".into(), 443)));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn this_machine_is_not_reached_through_the_proxy() {
+    async fn the_proxy_does_not_connect_to_this_machine() {
         let route = open().await;
         for address in ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "169.254.169.254"] {
             let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, route.port)).await.unwrap();

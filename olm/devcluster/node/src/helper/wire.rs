@@ -92,7 +92,7 @@ pub(crate) struct RootSpec {
     pub(crate) mounts: Vec<MountSpec>,
 }
 
-/// What a root has below generated files and volumes.
+/// The base of a root file system, below generated files and volumes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Base {
     /// The programs of this machine, and in /usr/local/bin these: name, path on this machine.

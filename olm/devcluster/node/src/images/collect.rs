@@ -14,8 +14,8 @@ pub(super) struct Entry {
     pub(super) in_use: bool,
 }
 
-/// The images to remove: of those that no container runs, the ones that were used longest ago, until the others
-/// fit into `most` bytes.
+/// The images to remove: the least recently used of those that no container runs, until the rest fits into `most`
+/// bytes.
 pub(super) fn unneeded(entries: &[Entry], most: u64) -> Vec<usize> {
     let mut unused: Vec<usize> = (0..entries.len()).filter(|index| !entries[*index].in_use).collect();
     unused.sort_by_key(|index| entries[*index].used);
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_images_that_were_used_longest_ago_are_removed_until_the_rest_fits() {
+    fn the_least_recently_used_images_are_removed_until_the_rest_fits() {
         let entry = |bytes, hours: u64, in_use| Entry {
             bytes,
             used: SystemTime::UNIX_EPOCH + Duration::from_secs(hours * 3600),

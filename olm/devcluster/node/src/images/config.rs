@@ -57,7 +57,7 @@ pub(crate) struct ImageUser {
     /// Further groups of the user in `/etc/group`.
     pub(crate) groups: Vec<u32>,
     pub(crate) home: Option<String>,
-    /// The user was given as a name, which an administrator of the node cannot check.
+    /// The name, if the image names its user: `runAsNonRoot` cannot be verified for a name.
     pub(crate) name: Option<String>,
 }
 
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_may_lack_everything() {
+    fn an_empty_configuration_is_valid() {
         assert_eq!(
             ContainerConfig::parse(&json!({"config": null})).unwrap(),
             ContainerConfig { user: Some(String::new()), ..ContainerConfig::default() }

@@ -56,7 +56,7 @@ pub struct ImageTable {
     found: Vec<(&'static HostProgram, BTreeMap<String, Installed>)>,
 }
 
-/// Why an image is not one of this machine.
+/// Why an image is not a program of this machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownImage {
     /// It is a program of this machine, which is missing.

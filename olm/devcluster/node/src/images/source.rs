@@ -1,4 +1,4 @@
-//! Where images are pulled from. The node itself speaks to no registry.
+//! The source of pulled images. The node itself does not connect to registries.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub struct UnpackedImage {
 /// A failed pull.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PullError {
-    /// The reference is not one of an image.
+    /// The reference is not a valid image reference.
     #[error("{0}")]
     Name(String),
     /// The image is not present, and the pull policy is `Never`.
@@ -36,7 +36,7 @@ pub enum PullError {
     /// The node pulls no images.
     #[error("this node pulls no images")]
     NoSource,
-    /// The image was not pulled, for another reason.
+    /// Any other failure.
     #[error("{0}")]
     Failed(String),
 }

@@ -36,7 +36,7 @@ pub struct ImageStore {
     in_use: Mutex<HashMap<PathBuf, Weak<InUse>>>,
 }
 
-/// A container runs an image.
+/// Held while a container runs an image.
 #[derive(Debug)]
 pub(crate) struct InUse;
 
@@ -82,7 +82,7 @@ impl ImageStore {
 
     pub(super) fn find(&self, reference: &str) -> Option<StoredImage> {
         match reference.split_once('@') {
-            // Whatever its name is.
+            // The name does not matter.
             Some((_, digest)) => self.with_digest(digest),
             None => self.list().into_iter().find(|image| image.has_name(reference)),
         }
@@ -92,7 +92,7 @@ impl ImageStore {
         self.list().into_iter().find(|image| image.digest == digest)
     }
 
-    /// Gives an image another name, which no other image has afterwards.
+    /// Adds a name to an image, and removes it from any other.
     pub(super) fn add_name(&self, image: StoredImage, reference: &str) -> io::Result<StoredImage> {
         if image.has_name(reference) {
             return Ok(image);
@@ -156,7 +156,7 @@ impl ImageStore {
         let mut all = self.in_use();
         let description = fs::File::options().append(true).open(image.directory.join(DESCRIPTION)).ok()?;
         if let Err(error) = description.set_modified(SystemTime::now()) {
-            tracing::debug!(%error, image = image.digest, "failed to note the use of an image");
+            tracing::debug!(%error, image = image.digest, "failed to record the use of an image");
         }
         let known = all.get(&image.directory).and_then(Weak::upgrade);
         let held = known.unwrap_or_else(|| Arc::new(InUse));
@@ -168,7 +168,7 @@ impl ImageStore {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes images that no container runs and for which there is no room.
+    /// Removes unused images that exceed the limit.
     pub(super) fn collect(&self) {
         let unneeded: Vec<PathBuf> = {
             // Without it (a full disk), an image to which another process adds a name may be removed.
@@ -222,7 +222,7 @@ impl Unfinished<'_> {
         self.directory.join(ROOT)
     }
 
-    /// Makes the image available under a name. An image that the store has already only gets the name.
+    /// Makes the image available under a name. If the store contains the image, only the name is added.
     ///
     /// # Errors
     /// The store cannot be written; nothing has changed then.
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_added_at_once_are_all_kept() {
+    fn concurrently_added_names_are_all_retained() {
         let (directory, store) = store();
         let image = add(&store, "a:1", "sha256:aa", 1);
         let path = directory.path().join("images");

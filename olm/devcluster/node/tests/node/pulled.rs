@@ -1,4 +1,4 @@
-//! Images with a file system of their own, from a registry that this test plays.
+//! Images with a file system of their own, from a simulated registry.
 
 use std::{
     collections::BTreeMap,
@@ -33,9 +33,9 @@ const BUSYBOX: &str = "/bin/busybox";
 /// Images of one layout; those named `private` need a secret.
 pub(super) struct Registry {
     digests: Mutex<BTreeMap<String, String>>,
-    asked: AtomicUsize,
+    requested: AtomicUsize,
     unpacked: AtomicUsize,
-    /// A pull takes one.
+    /// Each download consumes one.
     permits: Semaphore,
 }
 
@@ -45,14 +45,14 @@ impl Registry {
             .map(|name| (format!("registry.test/{name}"), format!("sha256:{:0>64}", name.len())));
         Arc::new(Self {
             digests: Mutex::new(digests.into()),
-            asked: AtomicUsize::new(0),
+            requested: AtomicUsize::new(0),
             unpacked: AtomicUsize::new(0),
             permits: Semaphore::new(Semaphore::MAX_PERMITS),
         })
     }
 
     fn counts(&self) -> (usize, usize) {
-        (self.asked.load(Ordering::SeqCst), self.unpacked.load(Ordering::SeqCst))
+        (self.requested.load(Ordering::SeqCst), self.unpacked.load(Ordering::SeqCst))
     }
 }
 
@@ -66,7 +66,7 @@ impl ImageSource for Registry {
     }
 
     async fn digest(&self, reference: &str, secrets: &[PullSecret]) -> Result<String, PullError> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.requested.fetch_add(1, Ordering::SeqCst);
         if reference.contains("private") && !secrets.iter().any(|secret| secret.document == b"{\"auths\":{}}")
         {
             return Err(PullError::Failed(format!("access to {reference} is denied")));
@@ -107,7 +107,7 @@ impl ImageSource for Registry {
     }
 }
 
-/// A cluster whose node pulls from the registry; `None` (and a printed reason) where it cannot be tested.
+/// A cluster whose node pulls from the registry. `None`, with the reason printed, where the test cannot run.
 async fn start(data: &Path, registry: &Arc<Registry>) -> Option<Rig> {
     if !is_static(BUSYBOX) {
         println!("skipped: images with a file system: no static {BUSYBOX} (Debian: busybox-static)");
@@ -116,8 +116,8 @@ async fn start(data: &Path, registry: &Arc<Registry>) -> Option<Rig> {
     Rig::start_with(data, Some(Arc::clone(registry) as _)).await
 }
 
-/// Whether the program is there and needs no library, which an image of it alone would lack. A dynamic program names
-/// its loader in the first page.
+/// Whether the program exists and is linked statically: the image has no libraries. A dynamic program names its loader
+/// in the first page.
 fn is_static(program: &str) -> bool {
     let Ok(content) = fs::read(program) else { return false };
     let first = &content[..content.len().min(4096)];
@@ -134,7 +134,7 @@ async fn waits(rig: &Rig, pod: &str, reason: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_image_is_pulled_once_and_runs_as_it_defines() {
+async fn an_image_is_pulled_once_and_runs_with_its_configuration() {
     let dir = tempfile::tempdir().unwrap();
     let registry = Registry::new();
     let Some(rig) = start(dir.path(), &registry).await else { return };
@@ -170,7 +170,7 @@ async fn an_image_is_pulled_once_and_runs_as_it_defines() {
     let reasons = rig.reasons("app").await.join("\n");
     assert!(reasons.contains("Pulling: Pulling image \"registry.test/app:1\""), "{reasons}");
     assert!(reasons.contains("Image size: 4096 bytes"), "{reasons}");
-    // when another pod runs it, then it is not pulled again; with Always, only its digest is asked for
+    // when another pod runs it, then it is not pulled again; with Always, only its digest is requested
     assert_eq!(registry.counts(), (1, 1));
     rig.create("again", json!({"containers": [container("app:1")]})).await;
     rig.wait_ready("again").await;
@@ -230,7 +230,7 @@ async fn containers_write_to_their_own_layer() {
         end["message"].as_str().is_some_and(|text| text.contains("leads to its root directory")),
         "{end}"
     );
-    // A device that the node does not give is not there; shared memory is.
+    // /dev has only the devices that the node provides, and writable shared memory.
     let (code, _, _) = rig.exec("fresh", "[ ! -e /dev/kmsg ] && touch /dev/shm/a", None).await;
     assert_eq!(code, 0);
     rig.stop().await;
@@ -266,7 +266,7 @@ async fn a_failed_pull_is_reported_and_retried() {
     let names = json!([{"name": "not-there"}, {"name": "pull"}]);
     rig.create("allowed", json!({"containers": [container("private:1")], "imagePullSecrets": names})).await;
     rig.wait_ready("allowed").await;
-    // a user that cannot be checked
+    // a user without a number
     let mut named = container("named:1");
     named["securityContext"] = json!({"runAsNonRoot": true});
     rig.create("named", json!({"containers": [named]})).await;
@@ -279,7 +279,7 @@ async fn a_failed_pull_is_reported_and_retried() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pull_that_takes_long_holds_up_nothing_else() {
+async fn a_slow_pull_does_not_delay_a_deletion_and_is_shared() {
     let dir = tempfile::tempdir().unwrap();
     let registry = Registry::new();
     let Some(rig) = start(dir.path(), &registry).await else { return };

@@ -89,7 +89,7 @@ fn another_operator_removes_the_member_that_has_left() {
 }
 
 #[test]
-fn a_departure_recorded_by_a_clock_ahead_is_recorded_again() {
+fn a_departure_recorded_with_a_future_time_is_recorded_again() {
     let mut world = running(5);
     world.goal.size = 4;
     let name = until_left(&mut world);
