@@ -16,8 +16,6 @@ use crate::{
 
 /// Several clients write concurrently.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How long a client writes before its members are lost.
-pub(crate) const WRITING: Duration = Duration::from_secs(3);
 
 /// An EtcdCluster.
 #[derive(Clone, Copy)]

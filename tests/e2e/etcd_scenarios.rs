@@ -20,7 +20,7 @@ use serde_json::json;
 use self::damage::damage;
 use crate::{
     etcd_fixture::{LIMIT, holds_all, order, pods, succeeded, without_volumes},
-    etcd_handle::{Handle, WRITING, under_one_operator},
+    etcd_handle::{Handle, under_one_operator},
     operator::get,
 };
 
@@ -213,7 +213,7 @@ async fn the_claim_of_a_survivor_restores_all(at: Handle<'_>, version: &str) -> 
     let ids = at.create(&etcd::manifest(at.ns, at.name, 3, version), 3).await?;
     let (written, _, failures) = {
         let writer = at.writer();
-        tokio::time::sleep(WRITING).await;
+        writer.more(10).await?;
         writer.finish()
     };
     ensure!(written > 3, "{written} keys written: {failures:?}");

@@ -288,7 +288,7 @@ fn s22_periodic_backups_keep_the_newest_and_leave_others_alone() {
 /// S21, with three programs: the cluster controller reads the backup state from the API, as the backup
 /// controller writes it there.
 #[test]
-fn s21_three_replicas_report_the_same_as_one() {
+fn s21_three_programs_report_the_same_as_one() {
     scenario("S21 three programs", async |stage| {
         let s3 = stage.s3().await?;
         stage.set_controllers(Controllers::CLUSTERS);

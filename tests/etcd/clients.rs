@@ -13,7 +13,10 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use etcd_client::{Client, GetOptions, WatchOptions};
-use olm_tests::etcd_stage::{Entry, Handle, Kubelet};
+use olm_tests::{
+    etcd_stage::{Entry, Handle, Kubelet},
+    eventually,
+};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -244,22 +247,14 @@ async fn write(mut caller: Caller, stop: Arc<AtomicBool>) -> Written {
 /// When there is none for a minute.
 pub async fn read_all(cluster: &Handle<'_>, prefix: &str) -> Result<BTreeMap<String, String>> {
     let mut caller = Caller::new(cluster, 0);
-    let begun = Instant::now();
-    loop {
+    let response = eventually("a member to answer a read", Duration::from_secs(60), async || {
         let options = GetOptions::new().with_prefix();
-        if let Ended::Done(got) =
-            caller.call(async |client| client.kv_client().get(prefix, Some(options)).await).await
-        {
-            let pairs = got.kvs().iter().map(|pair| {
-                (
-                    String::from_utf8_lossy(pair.key()).into_owned(),
-                    String::from_utf8_lossy(pair.value()).into_owned(),
-                )
-            });
-            return Ok(pairs.collect());
-        }
-        ensure!(begun.elapsed() < Duration::from_secs(60), "no member answers a read");
-    }
+        let ended = caller.call(async |client| client.kv_client().get(prefix, Some(options)).await).await;
+        Ok(if let Ended::Done(response) = ended { Some(response) } else { None })
+    })
+    .await?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(response.kvs().iter().map(|pair| (text(pair.key()), text(pair.value()))).collect())
 }
 
 async fn acknowledged(cluster: &Handle<'_>, written: &Written) -> Result<()> {

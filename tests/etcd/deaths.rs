@@ -100,9 +100,9 @@ pub(crate) fn at_every_call(work: &impl Work) {
             let Some(n) = sample.map_or(Some(turn), |sample| sample.get(turn).copied()) else { return };
             assert!(n < MOST_CALLS, "{}: {n} calls and no end", work.name());
             let killed = Arc::new(AtomicBool::new(false));
-            let result = Arc::clone(&killed);
+            let flag = Arc::clone(&killed);
             scenario(&format!("{}, dead at call {n}", work.name()), async |stage| {
-                result.store(killed_at(stage, work, n).await?, Ordering::Relaxed);
+                flag.store(killed_at(stage, work, n).await?, Ordering::Relaxed);
                 Ok(())
             });
             if killed.load(Ordering::Relaxed) {

@@ -257,8 +257,8 @@ fn a_begun_plan_ends_though_its_catalog_is_shut_out() {
     });
 }
 
-/// An idle manager: watches, and no other calls. Work in another namespace, which passes through the same queues, causes none
-/// for an installed operator either.
+/// An idle manager watches, and makes no other calls. Work for another namespace passes through the same queues, and
+/// causes no calls for an installed operator.
 #[test]
 fn idle_there_are_no_calls() {
     scenario(async |world, _manager| {

@@ -29,6 +29,9 @@ use crate::summary::Summary;
 /// Maximum file size: the whole community catalog has 87 MB.
 const LARGEST_FILE: u64 = 4 << 30;
 
+/// Maximum size of a file `.indexignore`.
+const LARGEST_RULES: u64 = 1 << 20;
+
 /// Maximum depth of directories: deeper ones indicate a loop of links.
 const DEEPEST: usize = 32;
 
@@ -363,18 +366,7 @@ impl<'a> Files<'a> {
             let error = io::Error::other(format!("nested more than {DEEPEST} levels deep"));
             return self.unreadable(dir, root, &error);
         }
-        let rules = dir.join(".indexignore");
-        let mut builder = GitignoreBuilder::new(dir);
-        let mistake = rules.exists().then(|| builder.add(&rules)).flatten();
-        let (rules, mistake) = match builder.build() {
-            Ok(rules) => (rules, mistake),
-            Err(error) => (Gitignore::empty(), Some(error)),
-        };
-        if let Some(error) = mistake {
-            let error = io::Error::other(error.to_string());
-            self.unreadable(&dir.join(".indexignore"), root, &error);
-        }
-        ignores.push(rules);
+        ignores.push(self.rules(dir, root));
         let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
         paths.sort();
         for path in paths {
@@ -390,19 +382,34 @@ impl<'a> Files<'a> {
         ignores.pop();
     }
 
+    /// The rules of `.indexignore` in a directory. Invalid ones are reported, and the others hold.
+    fn rules(&mut self, dir: &Path, root: Option<&Path>) -> Gitignore {
+        let path = dir.join(".indexignore");
+        if !path.exists() {
+            return Gitignore::empty();
+        }
+        let mut builder = GitignoreBuilder::new(dir);
+        let invalid = match regular_file(&path, LARGEST_RULES) {
+            Ok(_) => builder.add(&path).map(|error| io::Error::other(error.to_string())),
+            Err(error) => Some(error),
+        };
+        let (rules, invalid) = match builder.build() {
+            Ok(rules) => (rules, invalid),
+            Err(error) => (Gitignore::empty(), Some(io::Error::other(error.to_string()))),
+        };
+        if let Some(error) = invalid {
+            self.unreadable(&path, root, &error);
+        }
+        rules
+    }
+
     fn file(&mut self, path: &Path, root: Option<&Path>) {
-        let opened = fs::metadata(path).and_then(|metadata| {
-            if !metadata.is_file() {
-                return Err(io::Error::other("not a regular file"));
-            }
-            if metadata.len() > LARGEST_FILE {
-                return Err(io::Error::other(format!("larger than {LARGEST_FILE} bytes")));
-            }
+        let opened = regular_file(path, LARGEST_FILE).and_then(|length| {
             // Each open file counts against the process's limit; after the first ones they are opened when
             // read.
             let file = File::open(path)?;
             let file = (self.inputs.len() < MOST_OPEN).then_some(file);
-            Ok(Text::Disk { path: path.to_owned(), file, length: metadata.len() })
+            Ok(Text::Disk { path: path.to_owned(), file, length })
         });
         match opened {
             Ok(text) => self.inputs.push(Input { path: shown(path, root), text }),
@@ -416,6 +423,18 @@ impl<'a> Files<'a> {
         let fix = "check that it exists and is readable";
         self.problems.push(Problem::new(Severity::Error, place, "unreadable", text, fix));
     }
+}
+
+/// The length of a file. Catalogs are untrusted: it may be a link to a device, or too large.
+fn regular_file(path: &Path, largest: u64) -> io::Result<u64> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    if metadata.len() > largest {
+        return Err(io::Error::other(format!("larger than {largest} bytes")));
+    }
+    Ok(metadata.len())
 }
 
 fn shown(path: &Path, root: Option<&Path>) -> String {

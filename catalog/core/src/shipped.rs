@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::{catalog::Catalog, relocate::Relocation};
 
-/// The image reference of the shipped catalog in a CatalogSource. The tag is not the version of olm: CatalogSources of other versions
-/// name the same image.
+/// The image reference of the shipped catalog in a CatalogSource. The tag is not the version of olm:
+/// CatalogSources of other versions name the same image.
 pub const SHIPPED_IMAGE: &str = "localhost/olm/catalog:0.1.0";
 
 const ETCD: &str = include_str!("../../data/etcd/catalog.yaml");

@@ -23,7 +23,7 @@ const LONGEST_NAME: usize = 253;
 /// into an annotation.
 const MOST_ALONG: usize = 50;
 /// Number of digest digits that make a truncated name unique.
-const TELLING: usize = 10;
+const DIGEST_DIGITS: usize = 10;
 
 /// An operator to install along, before it has a plan.
 #[derive(Clone, Debug)]
@@ -163,8 +163,8 @@ pub fn subscription_name(bundle: &ChosenBundle) -> String {
         return name;
     }
     let digest = digest::of([&Value::from(plain)]);
-    let digits = digest.get(..TELLING).unwrap_or_default();
-    format!("{}-{digits}", name.get(..LONGEST_NAME - TELLING - 1).unwrap_or_default())
+    let digits = digest.get(..DIGEST_DIGITS).unwrap_or_default();
+    format!("{}-{digits}", name.get(..LONGEST_NAME - DIGEST_DIGITS - 1).unwrap_or_default())
 }
 
 /// The generated Subscription. `approval` is that of the Subscription that brings it along.

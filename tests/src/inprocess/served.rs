@@ -16,6 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::{faults::Faults, waiting::PATIENCE, world::OLM};
+use crate::eventually;
 
 /// Maximum request size of Kubernetes.
 const LARGEST: usize = 3 << 20;
@@ -172,14 +173,8 @@ impl Process {
     /// # Errors
     /// When it keeps running.
     pub async fn ended(&mut self) -> Result<Option<i32>> {
-        let start = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(status.code());
-            }
-            ensure!(start.elapsed() < PATIENCE, "the manager did not end; its output:\n{}", self.log_tail());
-            tokio::time::sleep(LOOK).await;
-        }
+        let ended = eventually("the manager to end", PATIENCE, async || Ok(self.child.try_wait()?)).await;
+        Ok(ended.with_context(|| format!("its output:\n{}", self.log_tail()))?.code())
     }
 
     /// The end of its output.

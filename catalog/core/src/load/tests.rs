@@ -55,6 +55,29 @@ fn ignored_files_are_not_read() {
 }
 
 #[test]
+fn invalid_rules_and_links_to_devices_are_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let rules = dir.path().join(".indexignore");
+    fs::write(dir.path().join("catalog.yaml"), GOOD).unwrap();
+    fs::write(dir.path().join("README.md"), "# not yaml: [\n").unwrap();
+    // given an invalid rule, then the others hold
+    fs::write(&rules, "[b\n*.md\n").unwrap();
+    let catalog = Catalog::load_dir(dir.path());
+    assert_eq!((codes(&catalog), catalog.len()), (vec!["unreadable"], 1));
+    // given a link to a file without an end, then it is not read
+    fs::remove_file(&rules).unwrap();
+    fs::remove_file(dir.path().join("README.md")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &rules).unwrap();
+    let catalog = Catalog::load_dir(dir.path());
+    assert_eq!((codes(&catalog), catalog.len()), (vec!["unreadable"], 1));
+    assert!(catalog.problems[0].to_string().contains("not a regular file"), "{}", catalog.problems[0]);
+    // nor is a large one
+    fs::remove_file(&rules).unwrap();
+    fs::File::create(&rules).unwrap().set_len(LARGEST_RULES + 1).unwrap();
+    assert_eq!(codes(&Catalog::load_dir(dir.path())), ["unreadable"]);
+}
+
+#[test]
 fn the_digest_is_of_the_content() {
     let yaml = Catalog::from_bytes("a", GOOD.as_bytes());
     let json = Catalog::from_bytes("b", &json_lines(&yaml));

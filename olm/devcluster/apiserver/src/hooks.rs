@@ -26,7 +26,7 @@ const EVENT_SECONDS: i64 = 3600;
 /// Serializes writes that allocate from a shared pool.
 pub(crate) async fn lock_allocation(call: &Call<'_>) -> Option<OwnedMutexGuard<()>> {
     let takes = call.resource.is("", "services") || quota::concerns(call);
-    if takes { Some(call.server.address_allocation.clone().lock_owned().await) } else { None }
+    if takes { Some(call.server.allocation.clone().lock_owned().await) } else { None }
 }
 
 /// New objects need an existing namespace that is not being deleted.

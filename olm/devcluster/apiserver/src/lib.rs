@@ -174,7 +174,7 @@ impl ApiServer {
             authenticator: RwLock::default(),
             backend: RwLock::default(),
             shutdown: CancellationToken::new(),
-            address_allocation: Arc::default(),
+            allocation: Arc::default(),
             definitions: Mutex::default(),
             purged: AtomicI64::new(0),
             webhooks: Webhooks::default(),

@@ -29,8 +29,8 @@ pub(crate) struct Server {
     pub authenticator: RwLock<Option<Arc<dyn TokenAuthenticator>>>,
     pub backend: RwLock<Option<Arc<dyn NodeBackend>>>,
     pub shutdown: CancellationToken,
-    /// Held while a Service gets its addresses, so that each is allocated once.
-    pub address_allocation: Arc<tokio::sync::Mutex<()>>,
+    /// Held while a write allocates from what objects share: the addresses of Services, and quotas.
+    pub allocation: Arc<tokio::sync::Mutex<()>>,
     /// Held while the registry is updated to the stored CRDs.
     pub definitions: Mutex<()>,
     /// Time of the last purge of events, in seconds since 1970.

@@ -264,15 +264,15 @@ proptest! {
         let mut world = World::new();
         // Callers that could not be updated in time: they were changed by others, or the certificate in use
         // expired before the manager ran, and it died between replacing it and publishing.
-        let mut superseded = [false; 2];
+        let mut outdated = [false; 2];
         for event in events {
             match event {
                 Event::Later(hours) => world.now += SignedDuration::from_hours(hours),
                 Event::Manager(writes) => {
                     let ended = pod_ended(world.secret.serving.as_ref().unwrap(), world.now);
                     world.manager(writes);
-                    for (trusted, superseded) in world.published.iter().zip(&mut superseded) {
-                        *superseded = (*superseded || ended) && *trusted != world.secret.authorities;
+                    for (trusted, outdated) in world.published.iter().zip(&mut outdated) {
+                        *outdated = (*outdated || ended) && *trusted != world.secret.authorities;
                     }
                 }
                 Event::Pod(index) => {
@@ -280,14 +280,14 @@ proptest! {
                 }
                 Event::Vandal(true) => {
                     world.published[0].clear();
-                    superseded[0] = true;
+                    outdated[0] = true;
                 }
                 Event::Vandal(false) => world.secret.coming = None,
             }
             // the manager was down for so long that the served certificates expired: then there is nothing to
             // trust
             for pod in &world.pods {
-                for (trusted, _) in world.published.iter().zip(superseded).filter(|(_, superseded)| !superseded) {
+                for (trusted, _) in world.published.iter().zip(outdated).filter(|(_, outdated)| !outdated) {
                     let trusts = pod.verify(trusted, &names()[1], world.now);
                     prop_assert!(trusts.is_ok() || pod_ended(pod, world.now), "{trusts:?} at {}", world.now);
                 }

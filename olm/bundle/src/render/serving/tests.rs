@@ -52,7 +52,7 @@ fn phase_of(rendered: &Rendered, kind: &str) -> Vec<Phase> {
 }
 
 #[test]
-fn a_webhook_gets_a_way_to_it_before_the_deployment_and_is_switched_on_after_it() {
+fn a_webhook_has_its_service_before_the_deployment_and_is_registered_after_it() {
     // given a validating webhook
     let bundle = called(|csv| {
         csv["spec"]["webhookdefinitions"] = json!([webhook("ValidatingAdmissionWebhook", "v.example.com")])

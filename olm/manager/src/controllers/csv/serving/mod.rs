@@ -203,13 +203,13 @@ impl Serving {
     }
 
     fn registration_missing(&self) -> Option<String> {
-        let switch = self
+        let registration = self
             .registrations
             .iter()
             .find(|desired| desired.live.as_ref().is_none_or(|live| !covers(live, &self.complete(desired))));
         let conversion = || self.conversions.iter().find(|c| !covers(&c.live, &self.converted(c)));
         let stale = || self.stale.first();
-        switch
+        registration
             .map(|desired| format!("{} to be applied", named(&desired.manifest)))
             .or_else(|| conversion().map(|c| format!("CustomResourceDefinition {} to be converted", c.crd)))
             .or_else(|| stale().map(|s| format!("{} {} to be removed", s.kind, s.name)))

@@ -132,7 +132,7 @@ fn what_comes_before_the_deployments_is_missing_first() {
 }
 
 #[test]
-fn with_a_certificate_only_the_switching_on_is_missing() {
+fn with_a_certificate_only_the_registration_is_missing() {
     let serving = prepared(|_| ());
     let facts = serving.facts();
     assert_eq!((&facts.endpoints_missing, &facts.broken, &facts.rotate), (&None, &None, &None));
@@ -192,7 +192,7 @@ fn additions_of_the_api_server_and_of_others_are_left_alone() {
 }
 
 #[test]
-fn a_conversion_is_switched_on_after_the_deployments() {
+fn a_conversion_is_applied_after_the_deployments() {
     let serving = prepared(conversion);
     let missing = serving.facts().registration_missing;
     assert_eq!(missing.as_deref(), Some("CustomResourceDefinition things.example.com to be converted"));
