@@ -27,6 +27,7 @@ mod openid;
 mod operator;
 mod personas;
 mod plan_cli;
+mod proxy;
 mod registry;
 mod workloads;
 

@@ -33,19 +33,32 @@ pub const CONFIG: &str = "version: 0.1\nlog: {level: error}\nstorage:\n  filesys
 
 impl Registry {
     pub async fn start() -> Result<Self> {
+        let host = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        Self::serve(Command::new("docker-registry"), host, tempfile::tempdir()?, "").await
+    }
+
+    /// A registry with TLS in another network, as on another machine; returns its certificate too.
+    pub async fn start_in(network: &Network) -> Result<(Self, String)> {
         let folder = tempfile::tempdir()?;
+        let certified = rcgen::generate_simple_self_signed([network.address()])?;
+        let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+        fs::write(&certificate, certified.cert.pem())?;
+        fs::write(&key, certified.signing_key.serialize_pem())?;
+        let tls = format!(", tls: {{certificate: '{}', key: '{}'}}", certificate.display(), key.display());
+        let host = format!("{}:5000", network.address());
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &network.name, "docker-registry"]);
+        Ok((Self::serve(command, host, folder, &tls).await?, certified.cert.pem()))
+    }
+
+    async fn serve(mut command: Command, host: String, folder: tempfile::TempDir, tls: &str) -> Result<Self> {
         let data = folder.path().join("data");
         fs::create_dir(&data)?;
-        let host = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
         let config = folder.path().join("config.yml");
-        fs::write(&config, CONFIG.replace("ROOT", &data.display().to_string()).replace("ADDRESS", &host))?;
-        let child = Command::new("docker-registry")
-            .arg("serve")
-            .arg(&config)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let registry = Self { child, host, folder };
+        let text = CONFIG.replace("ROOT", &data.display().to_string());
+        fs::write(&config, text.replace("'ADDRESS'", &format!("'{host}'{tls}")))?;
+        let command = command.arg("serve").arg(&config).stdout(Stdio::null()).stderr(Stdio::null());
+        let registry = Self { child: command.spawn()?, host, folder };
         eventually("the registry to listen", LIMIT, async || {
             Ok(std::net::TcpStream::connect(&registry.host).ok())
         })
@@ -102,4 +115,44 @@ pub fn layout_of(layout: &Path, config: Value, content: &Path) -> Result<String>
 
 fn architecture() -> &'static str {
     if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" }
+}
+
+/// A network that this machine reaches and the pods of a dev cluster do not, as the networks of other machines.
+pub struct Network {
+    name: String,
+    third: u8,
+}
+
+impl Network {
+    pub fn create() -> Result<Self> {
+        let pid = std::process::id();
+        // Of the range for tests of devices (RFC 2544).
+        let network = Self { name: format!("olm-e2e-{pid}"), third: pid.to_le_bytes()[0] };
+        let (name, here, there) = (&network.name, format!("olmh{pid}"), format!("olmt{pid}"));
+        let near = format!("198.18.{}.1/24", network.third);
+        let far = format!("{}/24", network.address());
+        for arguments in [
+            &["netns", "add", name][..],
+            &["link", "add", &here, "type", "veth", "peer", "name", &there, "netns", name],
+            &["address", "add", &near, "dev", &here],
+            &["link", "set", &here, "up"],
+            &["-n", name, "address", "add", &far, "dev", &there],
+            &["-n", name, "link", "set", &there, "up"],
+        ] {
+            let out = Command::new("ip").args(arguments).output()?;
+            ensure!(out.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
+        }
+        Ok(network)
+    }
+
+    /// Address of the other machine.
+    pub fn address(&self) -> String {
+        format!("198.18.{}.2", self.third)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "delete", &self.name]).output();
+    }
 }

@@ -256,14 +256,14 @@ impl DevCluster {
         self.backend.clone()
     }
 
-    /// Listens on a free port of [`NODE_IP`](node::NODE_IP) in the cluster network, which pods reach by the name
+    /// Listens on a port of [`NODE_IP`](node::NODE_IP) in the cluster network, which pods reach by the name
     /// `host.olm.internal` and the host does not; `None` where pods cannot run.
     ///
     /// # Errors
     /// [`StartError::Network`]
-    pub async fn listen_for_pods(&self) -> Result<Option<TcpListener>, StartError> {
+    pub async fn listen_for_pods(&self, port: u16) -> Result<Option<TcpListener>, StartError> {
         let Some(agent) = &self.agent else { return Ok(None) };
-        Ok(Some(agent.network().listen(SocketAddrV4::new(node::NODE_IP, 0)).await?))
+        Ok(Some(agent.network().listen(SocketAddrV4::new(node::NODE_IP, port)).await?))
     }
 
     /// Cluster IP and first port of a Service.

@@ -30,6 +30,10 @@ const LARGEST: usize = 8 << 10;
 const CONNECTIONS: usize = 64;
 /// Time for the head of a request, and for a connection.
 const LIMIT: Duration = Duration::from_secs(10);
+/// Maximum duration of a tunnel: idle ones must not use up the connections.
+const TUNNEL: Duration = Duration::from_secs(3600);
+/// Port of the proxy in the cluster network, the same in each start: otherwise the manager would be replaced.
+const PORT: u16 = 3128;
 
 /// The proxy; it accepts no connections after this is dropped.
 pub struct Route {
@@ -41,7 +45,7 @@ pub struct Route {
 impl Route {
     /// Opens the proxy for the pods of the cluster; `None` where pods cannot run.
     pub async fn open(cluster: &DevCluster) -> Result<Option<Self>, Failure> {
-        let Some(listener) = cluster.listen_for_pods().await.map_err(refused)? else { return Ok(None) };
+        let Some(listener) = cluster.listen_for_pods(PORT).await.map_err(refused)? else { return Ok(None) };
         Ok(Some(Self::serve(TcpListener::from_std(listener)?)?))
     }
 
@@ -82,7 +86,7 @@ async fn tunnel(mut client: TcpStream) {
             Ok(Ok(mut server)) => {
                 if client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.is_ok() {
                     // An end of one direction is forwarded to the other side.
-                    let _ = copy_bidirectional(&mut client, &mut server).await;
+                    let _ = timeout(TUNNEL, copy_bidirectional(&mut client, &mut server)).await;
                 }
                 return;
             }
