@@ -122,9 +122,9 @@ fn an_unsupported_kind() {
     shows!(of("an_unsupported_kind", op("1.0.0").object(job)), @r#"
     a is not installed in namespace ns (channel stable, updates: automatic, catalog
       olm/catalog@…)
-    status: Failed: bundle a.v1.0.0 cannot be rendered: Job a-job: bundles cannot
-      hold this kind; let the operator create it, and remove the manifest from the
-      bundle (olm show a # choose another version)
+    status: Failed: bundle a.v1.0.0 cannot be rendered: Job a-job: bundles do not
+      support this kind; let the operator create it, and remove the manifest from
+      the bundle (olm show a # choose another version)
     install: 1.0.0, highest installable version in channel stable
     constraints: channel stable; any version; no skipped versions
     "#);

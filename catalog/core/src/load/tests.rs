@@ -61,7 +61,7 @@ fn invalid_rules_and_links_to_devices_are_reported() {
     fs::write(dir.path().join("catalog.yaml"), GOOD).unwrap();
     fs::write(dir.path().join("README.md"), "# not yaml: [\n").unwrap();
     // given an invalid rule, then the others hold
-    fs::write(&rules, "[b\n*.md\n").unwrap();
+    fs::write(&rules, "[z-a]\n*.md\n").unwrap();
     let catalog = Catalog::load_dir(dir.path());
     assert_eq!((codes(&catalog), catalog.len()), (vec!["unreadable"], 1));
     // given a link to a file without an end, then it is not read

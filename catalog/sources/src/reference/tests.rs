@@ -25,7 +25,7 @@ fn names_are_completed_as_everywhere() {
         assert_eq!(full_name(text).expect(text), expected, "{text}");
     }
     // A name is shown in terminals and statuses.
-    for hostile in ["a b", "a\n", "a\u{1b}[2J", "\u{202e}a"] {
+    for hostile in ["a b", "a\nb", "a\u{1b}[2J", "\u{202e}a"] {
         assert!(full_name(hostile).is_err(), "{hostile:?}");
     }
 }
