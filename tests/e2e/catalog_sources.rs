@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     operator::{LIMIT, csv_succeeded, delete_namespace, get, namespace},
-    registry::{CONFIG, Registry},
+    registry::{self, Registry},
     scenario,
 };
 
@@ -192,7 +192,7 @@ fn a_catalog_image_is_read_polled_and_kept() {
         let registry = Registry::start().await?;
         let first = push_bundle(&registry, "0.10.0")?;
         push_catalog(&registry, &[("0.10.0", first.clone())])?;
-        let config = CONFIG.replace("ROOT", "/data").replace("ADDRESS", ":5000");
+        let config = registry::config("/data", ":5000", "");
         cluster.kubectl(&[
             "create",
             "configmap",

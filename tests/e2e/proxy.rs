@@ -33,7 +33,7 @@ fn the_manager_fetches_a_catalog_from_another_network() {
 }
 
 async fn fetch() -> Result<()> {
-    // given a registry on another machine, with a certificate that nobody knows
+    // given a registry in another network, with a self-signed certificate
     let network = Network::create()?;
     let (registry, certificate) = Registry::start_in(&network).await?;
     let content = tempfile::tempdir()?;
@@ -43,7 +43,7 @@ async fn fetch() -> Result<()> {
     let labels = json!({ "operators.operatorframework.io.index.configs.v1": "/configs" });
     registry.push("site", json!({ "Labels": labels }), content.path())?;
 
-    // when the cluster starts with its catalog, then the cause of the failure comes from the registry
+    // when the cluster starts with its catalog, then the manager reaches the registry and rejects the certificate
     let up = DevCluster::start_in_temp(&["--catalog", &format!("site={}/site:latest", registry.host)])?;
     let cluster = up.cluster();
     eventually("the refused certificate", LIMIT, async || {
@@ -52,7 +52,7 @@ async fn fetch() -> Result<()> {
     })
     .await?;
 
-    // and with the certificate the catalog is read
+    // when the certificate is trusted, then the catalog is read
     let authorities = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "olm-registries", "namespace": "olm" },
         "data": { "site.crt": certificate },
@@ -66,7 +66,7 @@ async fn fetch() -> Result<()> {
     let found = cluster.olm_ok(&["show", "etcd", "--catalog", "site"])?;
     ensure!(found.contains("0.11.0"), "{found}");
 
-    // when the cluster starts again, then the manager is the same: its proxy has the same address
+    // when the cluster starts again, then its manager is not replaced: the proxy has the same address
     let pods = ["get", "pods", "-n", "olm", "-l", "app.kubernetes.io/name=olm-manager", "-o", "name"];
     let before = cluster.kubectl(&pods)?;
     ensure!(!before.is_empty());

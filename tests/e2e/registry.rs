@@ -29,7 +29,13 @@ impl Drop for Registry {
     }
 }
 
-pub const CONFIG: &str = "version: 0.1\nlog: {level: error}\nstorage:\n  filesystem: {rootdirectory: ROOT}\nhttp: {addr: 'ADDRESS'}\n";
+/// The configuration of a registry: its directory, its address, and further settings of its server.
+pub fn config(directory: &str, address: &str, server: &str) -> String {
+    format!(
+        "version: 0.1\nlog: {{level: error}}\nstorage:\n  filesystem: {{rootdirectory: {directory}}}\n\
+         http: {{addr: '{address}'{server}}}\n"
+    )
+}
 
 impl Registry {
     pub async fn start() -> Result<Self> {
@@ -37,7 +43,7 @@ impl Registry {
         Self::serve(Command::new("docker-registry"), host, tempfile::tempdir()?, "").await
     }
 
-    /// A registry with TLS in another network, as on another machine; returns its certificate too.
+    /// A registry with TLS in another network, and its self-signed certificate.
     pub async fn start_in(network: &Network) -> Result<(Self, String)> {
         let folder = tempfile::tempdir()?;
         let certified = rcgen::generate_simple_self_signed([network.address()])?;
@@ -54,10 +60,9 @@ impl Registry {
     async fn serve(mut command: Command, host: String, folder: tempfile::TempDir, tls: &str) -> Result<Self> {
         let data = folder.path().join("data");
         fs::create_dir(&data)?;
-        let config = folder.path().join("config.yml");
-        let text = CONFIG.replace("ROOT", &data.display().to_string());
-        fs::write(&config, text.replace("'ADDRESS'", &format!("'{host}'{tls}")))?;
-        let command = command.arg("serve").arg(&config).stdout(Stdio::null()).stderr(Stdio::null());
+        let file = folder.path().join("config.yml");
+        fs::write(&file, config(&data.display().to_string(), &host, tls))?;
+        let command = command.arg("serve").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
         let registry = Self { child: command.spawn()?, host, folder };
         eventually("the registry to listen", LIMIT, async || {
             Ok(std::net::TcpStream::connect(&registry.host).ok())
@@ -120,16 +125,17 @@ fn architecture() -> &'static str {
 /// A network that this machine reaches and the pods of a dev cluster do not, as the networks of other machines.
 pub struct Network {
     name: String,
-    third: u8,
+    /// The first three bytes of its addresses.
+    subnet: String,
 }
 
 impl Network {
     pub fn create() -> Result<Self> {
         let pid = std::process::id();
-        // Of the range for tests of devices (RFC 2544).
-        let network = Self { name: format!("olm-e2e-{pid}"), third: pid.to_le_bytes()[0] };
+        // 198.18.0.0/15 is reserved for tests (RFC 2544).
+        let network = Self { name: format!("olm-e2e-{pid}"), subnet: format!("198.18.{}", pid % 256) };
         let (name, here, there) = (&network.name, format!("olmh{pid}"), format!("olmt{pid}"));
-        let near = format!("198.18.{}.1/24", network.third);
+        let near = format!("{}.1/24", network.subnet);
         let far = format!("{}/24", network.address());
         for arguments in [
             &["netns", "add", name][..],
@@ -145,9 +151,9 @@ impl Network {
         Ok(network)
     }
 
-    /// Address of the other machine.
+    /// Address of the registry.
     pub fn address(&self) -> String {
-        format!("198.18.{}.2", self.third)
+        format!("{}.2", self.subnet)
     }
 }
 

@@ -51,7 +51,7 @@ pub use fetch::{bundle, fetch, unpack_image};
 pub use image::{ImageConfig, image_names};
 pub use options::{Limits, Mirror, Options, Proxy, RATIO_FREE_BYTES, Timeouts};
 pub use push::{Pushed, pin_image, push_image};
-pub use reference::full_name;
+pub use reference::{full_name, has_credentials};
 pub use signatures::{FoundSignatures, signatures};
 pub use source::{Fetched, Revision, Source};
 pub use unpack::{DirectorySelection, Unpacked, unpack_tar};

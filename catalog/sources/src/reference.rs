@@ -42,7 +42,7 @@ impl Reference {
 
 /// The full form of an image reference, such as `docker.io/library/nginx:latest` for `nginx`.
 /// # Errors
-/// [`SourceError::Reference`] or [`SourceError::Credentials`], for a text that is none.
+/// [`SourceError::Reference`] for an invalid reference, [`SourceError::Credentials`] for one with a password.
 pub fn full_name(reference: &str) -> Result<String, SourceError> {
     Ok(reference.parse::<Reference>()?.to_string())
 }
@@ -84,10 +84,19 @@ impl FromStr for Reference {
     }
 }
 
-/// Whether there is a user before the host, as in URLs. After the first slash an `@` starts a digest.
-pub(crate) fn has_credentials(text: &str) -> bool {
+/// Whether a user or a password precedes the host of an image reference, an address or a URL.
+pub fn has_credentials(text: &str) -> bool {
+    after_credentials(text).is_some()
+}
+
+/// The part after the user and the password; `None` without them.
+pub(crate) fn after_credentials(text: &str) -> Option<&str> {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
-    rest.split_once('/').is_some_and(|(host, _)| host.contains('@'))
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let (before, after) = host.rsplit_once('@')?;
+    // After an image name without a slash an `@` starts a digest.
+    let is_digest = ["sha256:", "sha512:"].iter().any(|algorithm| after.starts_with(algorithm));
+    if is_digest { None } else { Some(&rest[before.len() + 1..]) }
 }
 
 fn parse(text: &str) -> Result<Reference, String> {

@@ -6,7 +6,7 @@ use olm_catalog::Problem;
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
-use crate::{digest::Digest, image::ImageConfig};
+use crate::{digest::Digest, image::ImageConfig, reference::after_credentials};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -68,13 +68,7 @@ impl fmt::Display for Source {
 
 /// The source without a user and a password before the host, which reading rejects.
 fn without_credentials(text: &str) -> &str {
-    let host = text.find('/').unwrap_or(text.len());
-    match text[..host].rfind('@') {
-        // After a name without a slash an `@` starts a digest.
-        Some(at) if text[at + 1..].starts_with("sha256:") || text[at + 1..].starts_with("sha512:") => text,
-        Some(at) => &text[at + 1..],
-        None => text,
-    }
+    after_credentials(text).unwrap_or(text)
 }
 
 /// A state of a source: two equal ones have equal content.

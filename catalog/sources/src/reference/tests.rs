@@ -67,3 +67,20 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn credentials_are_distinguished_from_digests() {
+    for (text, rest) in [
+        ("bob:hunter2@quay.io/a/b:v1", Some("quay.io/a/b:v1")),
+        ("bob:hunter2@shared.example/a", Some("shared.example/a")),
+        ("bob:hunter2@server:50051", Some("server:50051")),
+        ("https://bob@example.com?a=b@c", Some("example.com?a=b@c")),
+        ("quay.io/a/b@sha256:1", None),
+        ("etcd@sha256:1", None),
+        ("https://example.com/a@b", None),
+    ] {
+        assert_eq!(after_credentials(text), rest, "{text}");
+    }
+    let error = "bob:hunter2@etcd".parse::<Reference>().unwrap_err().to_string();
+    assert!(!error.contains("hunter2"), "{error}");
+}

@@ -4,7 +4,7 @@ use olm_api::{
     CatalogSourceSpec,
     catalog_source::{RegistryPoll, SOURCE_GRPC, SOURCE_HTTP, UpdateStrategy},
 };
-use olm_catalog_sources::Source;
+use olm_catalog_sources::{Source, has_credentials};
 use olm_kube_schema::names::is_dns_label;
 
 use super::{
@@ -99,15 +99,6 @@ fn image_name(reference: &str) -> &str {
 fn as_name(text: &str) -> Option<String> {
     let text = text.to_lowercase().replace(['.', '_'], "-");
     is_dns_label(&text).then_some(text)
-}
-
-/// Whether a user or a password precedes the host.
-fn has_credentials(text: &str) -> bool {
-    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    // After an image name without a slash an `@` starts a digest.
-    host.rsplit_once('@')
-        .is_some_and(|(_, after)| !after.starts_with("sha256:") && !after.starts_with("sha512:"))
 }
 
 fn unknown(text: &str) -> Failure {

@@ -32,8 +32,9 @@ const CONNECTIONS: usize = 64;
 const LIMIT: Duration = Duration::from_secs(10);
 /// Maximum duration of a tunnel: idle ones must not use up the connections.
 const TUNNEL: Duration = Duration::from_secs(3600);
-/// Port of the proxy in the cluster network, the same in each start: otherwise the manager would be replaced.
-const PORT: u16 = 3128;
+/// Port of the proxy in the cluster network. It is the same at each start, because the manager's pod has it in its
+/// environment; it is neither an ephemeral port nor one that users forward with `--host-port`.
+const PORT: u16 = 63128;
 
 /// The proxy; it accepts no connections after this is dropped.
 pub struct Route {

@@ -244,7 +244,7 @@ async fn a_failed_pull_is_reported_and_retried() {
     // an image that does not exist
     rig.create("missing", json!({"containers": [container("missing:1")]})).await;
     assert_eq!(waits(&rig, "missing", "ErrImagePull").await, "registry.test/missing:1 not found");
-    // one whose name is none
+    // one with an invalid name
     rig.create("name", json!({"containers": [container("App:1")]})).await;
     assert!(waits(&rig, "name", "InvalidImageName").await.contains("registry.test/App:1"));
     // one that must be present
