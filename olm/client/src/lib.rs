@@ -4,6 +4,7 @@
 //! * [`forward`]: the caller's token, for a Service behind the API server's proxy
 //! * [`events`]: events, one per text
 //! * [`lease`]: leader election
+//! * [`listen`](mod@listen): listening sockets of pods
 //! * [`lists`](mod@lists): lists page by page, without `managedFields`
 //! * [`metadata`]: watches and lists of metadata
 //! * [`statuses`]: every error response as a `Status`
@@ -13,6 +14,7 @@ mod connection;
 pub mod events;
 mod forward;
 pub mod lease;
+mod listen;
 mod lists;
 mod metadata;
 mod statuses;
@@ -22,6 +24,7 @@ mod watch;
 use kube::{Client, Config};
 
 pub use forward::{FORWARD, FORWARDED_AUTHORIZATION};
+pub use listen::listen;
 pub use lists::lists;
 pub use metadata::{is_watch, metadata_only};
 pub use statuses::with_statuses;
