@@ -7,6 +7,7 @@
 //! * [`listen`](mod@listen): listening sockets of pods
 //! * [`lists`](mod@lists): lists page by page, without `managedFields`
 //! * [`metadata`]: watches and lists of metadata
+//! * [`proxy`]: proxies of the kubeconfig and of the environment
 //! * [`statuses`]: every error response as a `Status`
 //! * [`watch`]: watches with backoff after an error
 
@@ -17,6 +18,7 @@ pub mod lease;
 mod listen;
 mod lists;
 mod metadata;
+mod proxy;
 mod statuses;
 mod unanswered;
 mod watch;

@@ -34,6 +34,7 @@ use olm_engine::resources::{ResourceError, Resources};
 pub use options::{LOCAL_IMAGES, ManifestOptions, VERSION};
 pub use packages::{PACKAGES, PACKAGES_API};
 pub use surplus::surplus;
+pub use workloads::{NO_PROXY, OWN_VARIABLES};
 
 use crate::authority::{policies, webhook};
 

@@ -336,6 +336,17 @@ fn rendered(values: &Value) -> Vec<Value> {
                     );
                     yaml.push_str(&format!("{text}\n"));
                 }
+            } else if word == "{{- range .Values.env }}" {
+                let body: Vec<&str> = lines.by_ref().take_while(|l| l.trim() != "{{- end }}").collect();
+                let variables = pick(".Values.env");
+                for variable in variables.as_array().into_iter().flatten().filter(|_| on.iter().all(|on| *on))
+                {
+                    let text = body
+                        .join("\n")
+                        .replace("{{ .name | quote }}", &variable["name"].to_string())
+                        .replace("{{ .value | quote }}", &variable["value"].to_string());
+                    yaml.push_str(&format!("{text}\n"));
+                }
             } else if word == "{{- range $from, $to := .Values.catalogs.images }}" {
                 let body: Vec<&str> = lines.by_ref().take_while(|l| l.trim() != "{{- end }}").collect();
                 let images = pick(".Values.catalogs.images");
@@ -401,6 +412,7 @@ fn choices() -> [(ManifestOptions, &'static str); 3] {
         ]
         .into(),
         pull_secrets: vec!["first".into(), "second".into()],
+        env: vec![("HTTPS_PROXY".into(), "http://proxy.example:3128".into())],
         resources: json!({ "requests": { "cpu": "10m", "memory": "32Mi" }, "limits": { "memory": "1Gi" } }),
         ..ManifestOptions::default()
     };
@@ -415,7 +427,7 @@ fn choices() -> [(ManifestOptions, &'static str); 3] {
         (ManifestOptions::default(), "{}"),
         (
             all,
-            "{replicas: 2, imagePullSecrets: [{name: first}, {name: second}], catalogs: {images: {'localhost/olm/a:1': 'registry.example/a@sha256:01', 'localhost/olm/b:1': 'registry.example/b@sha256:02'}}, serviceMonitor: {enabled: true}, packageManifests: {enabled: true}, image: 'registry.example/olm:2', console: {args: ['--oidc-issuer=https://id.example', '--oidc-client-id=a'], tls: true}, resources: {limits: {memory: 1Gi}}}",
+            "{replicas: 2, env: [{name: HTTPS_PROXY, value: 'http://proxy.example:3128'}], imagePullSecrets: [{name: first}, {name: second}], catalogs: {images: {'localhost/olm/a:1': 'registry.example/a@sha256:01', 'localhost/olm/b:1': 'registry.example/b@sha256:02'}}, serviceMonitor: {enabled: true}, packageManifests: {enabled: true}, image: 'registry.example/olm:2', console: {args: ['--oidc-issuer=https://id.example', '--oidc-client-id=a'], tls: true}, resources: {limits: {memory: 1Gi}}}",
         ),
         (
             least,

@@ -15,6 +15,11 @@ const REGISTRIES_PATH: &str = "/etc/olm/registries";
 const SHIPPED_IMAGE: &str = "--shipped-image";
 const SHIPPED_PULL_SECRET: &str = "--shipped-pull-secret";
 
+/// Variables that the Deployments set themselves.
+pub const OWN_VARIABLES: [&str; 4] = ["POD_NAME", "POD_NAMESPACE", NAMESPACE_VARIABLE, "OLM_CATALOG_URL"];
+/// `NO_PROXY` of an installation behind a proxy: Services of the cluster are reached directly.
+pub const NO_PROXY: &str = ".svc,.cluster.local";
+
 pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
     let mut args = vec![
         "manager".into(),

@@ -1,5 +1,7 @@
 //! What a cluster may require of pods.
 
+use std::collections::BTreeSet;
+
 use olm_kube_schema::pod_security::{Level, violations};
 
 use super::*;
@@ -53,4 +55,16 @@ fn pods_listen_on_all_addresses_of_both_families() {
         }
     }
     assert_eq!(listening, 3, "two addresses of the manager, one of the console");
+}
+
+#[test]
+fn variables_of_the_deployments_are_reserved() {
+    let mut found = BTreeSet::new();
+    for object in manifests(&ManifestOptions::default()) {
+        let env = object.pointer("/spec/template/spec/containers/0/env").and_then(Value::as_array);
+        found.extend(
+            env.into_iter().flatten().filter_map(|variable| variable["name"].as_str().map(String::from)),
+        );
+    }
+    assert_eq!(found, BTreeSet::from(OWN_VARIABLES.map(String::from)));
 }
