@@ -63,9 +63,16 @@ pub(crate) fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code) && ![404, 409, 410, 429].contains(&status.code))
 }
 
+/// The fix of a member that Pod Security rejects.
+const UNCONFINED: &str = "hint: etcd's image runs as root; set spec.pod.securityContext of the EtcdCluster to \
+                          { runAsNonRoot: true, runAsUser: 1000, fsGroup: 1000 }";
+
 /// The message of Kubernetes without the object it quotes, for conditions and events.
 pub(crate) fn why(error: &kube::Error) -> String {
     match error {
+        kube::Error::Api(status) if status.message.contains("violates PodSecurity") => {
+            format!("{}. {UNCONFINED}", status.message)
+        }
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         other => other.to_string(),
     }
