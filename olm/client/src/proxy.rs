@@ -5,7 +5,6 @@
 
 use std::{
     env,
-    future::Future,
     net::IpAddr,
     pin::Pin,
     task::{Context, Poll},
