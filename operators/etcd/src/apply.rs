@@ -435,6 +435,16 @@ mod tests {
     }
 
     #[test]
+    fn a_member_that_pod_security_rejects_has_the_fix() {
+        let message = "pods \"orders-a\" is forbidden: violates PodSecurity \"restricted:latest\": runAsNonRoot != true";
+        let status =
+            kube::core::Status { code: 403, message: message.into(), ..kube::core::Status::default() };
+        let text = why(&kube::Error::Api(Box::new(status)));
+        assert!(text.starts_with(message), "{text}");
+        assert!(text.ends_with("{ runAsNonRoot: true, runAsUser: 1000, fsGroup: 1000 }"), "{text}");
+    }
+
+    #[test]
     fn the_id_of_a_member_is_reported_by_itself_or_by_the_others() {
         // given two members, one of which does not answer
         let known = |id, pod: &str| Known { id, pod: Some(pod.into()), ..Known::default() };
