@@ -5,10 +5,12 @@ use std::{collections::BTreeSet, process::Output};
 
 use anyhow::{Context as _, Result, ensure};
 use olm_engine::site::{CONSOLE, MANAGER, NAMESPACE_VARIABLE};
-use olm_ops::manifests::{ManifestOptions, VERSION, for_server, installation::OPTIONS_ANNOTATION, manifests};
+use olm_ops::manifests::{
+    LOCAL_IMAGES, ManifestOptions, VERSION, for_server, installation::OPTIONS_ANNOTATION, manifests,
+};
 use olm_tests::{
     bin_dir, cluster,
-    inprocess::{Faults, OLM, Served, World, text},
+    inprocess::{Faults, OLM, Registry, Served, World, text},
     skipped,
 };
 use serde_json::{Value, json};
@@ -184,6 +186,41 @@ fn an_upgrade_keeps_the_choices() {
         ensure!(container["image"] == "registry.example/olm:2", "{container}");
         ensure!(container["resources"]["requests"] == requests, "{container}");
         ensure!(manager["status"]["updatedReplicas"] == 1, "it did not wait: {}", manager["status"]);
+        Ok(())
+    });
+}
+
+/// What the cluster cannot run is refused before anything is written: images for other nodes, and a
+/// ServiceMonitor without the Prometheus operator.
+#[test]
+fn what_the_cluster_cannot_run_is_refused() {
+    desk("what_the_cluster_cannot_run_is_refused", async |desk| {
+        let world = &desk.world;
+        let without = "kind ServiceMonitor of monitoring.coreos.com/v1 is not served by the cluster";
+        desk.refused(without, &["install", "--image", IMAGE, "--service-monitor"]).await?;
+        // given a registry with images for amd64, and a node of another architecture
+        let registry = Registry::start().await?;
+        let images = olm_catalog::shipped_images().into_iter().chain([ManifestOptions::default().image]);
+        for image in images {
+            let name = image.strip_prefix(LOCAL_IMAGES).context("an image of another registry")?;
+            let (name, tag) = name.rsplit_once(':').context("an image without a tag")?;
+            registry.push_image(&format!("team/{name}"), tag)?;
+        }
+        let nodes = world.list("Node", "").await?;
+        let node = text(nodes.first().context("no node")?, "/metadata/name");
+        let of =
+            |architecture: &str| json!({ "metadata": { "labels": { "kubernetes.io/arch": architecture } } });
+        world.patch("Node", "", node, &of("s390x")).await?;
+        // then they are refused
+        let target = registry.reference("team");
+        let host = target.trim_end_matches("/team");
+        let install = ["install", "--registry", &target, "--plain-http", host, "--no-wait"];
+        desk.refused("is for amd64, the nodes are s390x", &install).await?;
+        // and installed on a node that can run them
+        world.patch("Node", "", node, &of("amd64")).await?;
+        desk.done(&install).await?;
+        let (.., container) = desk.manager().await?;
+        ensure!(text(&container, "/image").starts_with(&format!("{target}/olm@sha256:")), "{container}");
         Ok(())
     });
 }

@@ -149,7 +149,7 @@ async fn serve(
 ) -> Result<impl Future<Output = Result<(), Error>>, Error> {
     let listener = match listen {
         Some(address) => {
-            let bound = tokio::net::TcpListener::bind(address).await;
+            let bound = olm_client::listen(address).await;
             let connections = bound.and_then(|listener| Connections::new(listener, &serving.ctx.namespace));
             let connections = connections.map_err(|source| Error::Listen { address, source })?;
             tracing::info!(%address, "serving");

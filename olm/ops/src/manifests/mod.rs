@@ -34,6 +34,7 @@ use olm_engine::resources::{ResourceError, Resources};
 pub use options::{LOCAL_IMAGES, ManifestOptions, VERSION};
 pub use packages::{PACKAGES, PACKAGES_API};
 pub use surplus::surplus;
+pub use workloads::{NO_PROXY, OWN_VARIABLES};
 
 use crate::authority::{policies, webhook};
 
@@ -138,10 +139,8 @@ pub async fn for_server(client: &Client, objects: Vec<Value>) -> Result<Vec<Valu
     let resources = Resources::new(client.clone());
     let mut missing = Vec::new();
     for (kind, _) in SINCE {
-        match resources.lookup(&GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind)).await {
-            Ok(_) => {}
-            Err(ResourceError::UnknownKind { .. }) => missing.push(kind),
-            Err(error) => return Err(error),
+        if !is_served(&resources, "admissionregistration.k8s.io", kind).await? {
+            missing.push(kind);
         }
     }
     let records = !missing.contains(&RECORDS);
@@ -150,6 +149,23 @@ pub async fn for_server(client: &Client, objects: Vec<Value>) -> Result<Vec<Valu
         false => !missing.iter().any(|kind| object["kind"] == *kind),
     };
     Ok(objects.into_iter().filter(taken).collect())
+}
+
+/// Whether the API server has the kind of [`ManifestOptions::service_monitor`], which the Prometheus operator
+/// brings.
+///
+/// # Errors
+/// When the API server does not report its kinds.
+pub async fn serves_service_monitors(client: &Client) -> Result<bool, ResourceError> {
+    is_served(&Resources::new(client.clone()), "monitoring.coreos.com", "ServiceMonitor").await
+}
+
+async fn is_served(resources: &Resources, group: &str, kind: &str) -> Result<bool, ResourceError> {
+    match resources.lookup(&GroupVersionKind::gvk(group, "v1", kind)).await {
+        Ok(_) => Ok(true),
+        Err(ResourceError::UnknownKind { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Applies an installation's objects in order, as [`FIELD_MANAGER`], and waits for each CRD to be established

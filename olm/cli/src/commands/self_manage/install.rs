@@ -10,7 +10,8 @@ use olm_ops::manifests::{self, ManifestOptions, VERSION, installation};
 use super::{
     choose::choose,
     found::{found, namespace, not_installed},
-    image, nodes,
+    image,
+    nodes::{self, ImageArchitectures},
     registry::Registry,
 };
 use crate::{
@@ -49,6 +50,11 @@ pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> R
         .hint("use a newer `olm`, or pass --allow-downgrade"));
     }
     let mut options = choose(start(global, before.as_ref())?, &args.chosen)?;
+    if options.service_monitor && !manifests::serves_service_monitors(&client).await? {
+        let text = "kind ServiceMonitor of monitoring.coreos.com/v1 is not served by the cluster";
+        return Err(Failure::new(Code::Refused, text)
+            .hint("install the Prometheus operator, or pass --service-monitor=false"));
+    }
     images(&client, &mut options, before.as_ref(), &args).await?;
     let objects = manifests::for_server(&client, manifests::manifests(&options)).await?;
     let progress = Progress::new(global.color.enabled_on_stderr());
@@ -86,7 +92,10 @@ async fn images(
         let registry = Registry::parse(push)?;
         let access = access(&args.access)?;
         let built = image::build(&args.content, None)?;
-        nodes::check(client, &built.images).await?;
+        let images: Vec<ImageArchitectures> =
+            built.images.iter().map(ImageArchitectures::of_layout).collect();
+        let hint = "pass programs for the nodes with --binary olm=PATH and --binary etcd-operator=PATH";
+        nodes::check(client, &images, hint).await?;
         registry.use_in(options, built.push(&registry, &access).await?);
         return Ok(());
     }
@@ -94,7 +103,10 @@ async fn images(
     let recorded = options.registry.clone().filter(|_| !is_same);
     let Some(registry) = args.chosen.registry.clone().or(recorded) else { return Ok(()) };
     let registry = Registry::parse(&registry)?;
-    registry.use_in(options, registry.look_up(&access(&args.access)?).await?);
+    let access = access(&args.access)?;
+    let pinned = registry.look_up(&access).await?;
+    nodes::check(client, &registry.platforms(&pinned, &access).await?, &registry.push_hint()).await?;
+    registry.use_in(options, pinned);
     Ok(())
 }
 
