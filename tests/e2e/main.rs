@@ -28,6 +28,7 @@ mod operator;
 mod personas;
 mod plan_cli;
 mod registry;
+mod self_upgrade;
 mod workloads;
 
 use std::{
