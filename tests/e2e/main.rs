@@ -29,6 +29,7 @@ mod personas;
 mod plan_cli;
 mod proxy;
 mod registry;
+mod self_upgrade;
 mod workloads;
 
 use std::{

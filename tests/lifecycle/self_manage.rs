@@ -6,7 +6,8 @@ use std::{collections::BTreeSet, process::Output};
 use anyhow::{Context as _, Result, ensure};
 use olm_engine::site::{CONSOLE, MANAGER, NAMESPACE_VARIABLE};
 use olm_ops::manifests::{
-    LOCAL_IMAGES, ManifestOptions, VERSION, for_server, installation::OPTIONS_ANNOTATION, manifests,
+    LOCAL_IMAGES, ManifestOptions, VERSION, VERSION_LABEL, for_server, installation::OPTIONS_ANNOTATION,
+    manifests,
 };
 use olm_tests::{
     bin_dir, cluster,
@@ -18,12 +19,12 @@ use serde_json::{Value, json};
 use crate::{op, run};
 
 /// In an on-premises registry.
-const IMAGE: &str = "registry.example/olm:1";
+pub(crate) const IMAGE: &str = "registry.example/olm:1";
 const NOT_INSTALLED: &str = "olm is not installed on this cluster";
 
 /// A cluster, and the administrator's access to it.
-struct Desk {
-    world: World,
+pub(crate) struct Desk {
+    pub(crate) world: World,
     admin: Served,
     /// API calls of the commands.
     calls: Faults,
@@ -39,7 +40,7 @@ impl Desk {
     }
 
     /// Its standard output; it must succeed.
-    async fn done(&self, args: &[&str]) -> Result<String> {
+    pub(crate) async fn done(&self, args: &[&str]) -> Result<String> {
         let out = self.olm(args).await?;
         let error = String::from_utf8_lossy(&out.stderr);
         ensure!(out.status.success(), "olm self {args:?}: {}: {error}", out.status);
@@ -56,7 +57,7 @@ impl Desk {
     }
 
     /// It must be refused with these words, before anything is written.
-    async fn refused(&self, words: &str, args: &[&str]) -> Result<()> {
+    pub(crate) async fn refused(&self, words: &str, args: &[&str]) -> Result<()> {
         let from = self.calls.count();
         self.ends(4, words, args).await?;
         let writes = self.calls.writes_since(from);
@@ -65,7 +66,7 @@ impl Desk {
     }
 
     /// The status; the exit code is 1 where it is not ready.
-    async fn status(&self) -> Result<Value> {
+    pub(crate) async fn status(&self) -> Result<Value> {
         let out = self.olm(&["status", "-o", "json"]).await?;
         let status: Value = serde_json::from_slice(&out.stdout)?;
         let expected = if status["ready"] == true { 0 } else { 1 };
@@ -74,13 +75,13 @@ impl Desk {
     }
 
     /// As if installed by another version.
-    async fn made_by(&self, version: &str) -> Result<()> {
-        let label = json!({ "metadata": { "labels": { "app.kubernetes.io/version": version } } });
+    pub(crate) async fn made_by(&self, version: &str) -> Result<()> {
+        let label = json!({ "metadata": { "labels": { (VERSION_LABEL): version } } });
         self.world.patch("Deployment", OLM, MANAGER, &label).await.map(drop)
     }
 
     /// The installing version, the manager's Deployment and its container.
-    async fn manager(&self) -> Result<(String, Value, Value)> {
+    pub(crate) async fn manager(&self) -> Result<(String, Value, Value)> {
         let manager = self.world.get("Deployment", OLM, MANAGER).await?;
         let version = text(&manager, "/metadata/labels/app.kubernetes.io~1version").to_owned();
         let container = manager["spec"]["template"]["spec"]["containers"][0].clone();
@@ -89,7 +90,7 @@ impl Desk {
 }
 
 /// Runs a scenario where the command exists.
-fn desk<F>(name: &str, body: F)
+pub(crate) fn desk<F>(name: &str, body: F)
 where
     F: AsyncFnOnce(Desk) -> Result<()>,
 {

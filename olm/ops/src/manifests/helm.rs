@@ -7,7 +7,7 @@ use olm_engine::site::{CONSOLE, MANAGER};
 use serde_json::{Value, json};
 
 use super::{
-    CATALOG_READER_ROLE, ManifestOptions, POD_SECURITY, VERSION,
+    CATALOG_READER_ROLE, ManifestOptions, OLDEST_KUBERNETES, POD_SECURITY, VERSION,
     installation::OPTIONS_ANNOTATION,
     manifests,
     packages::{PACKAGES, PACKAGES_API},
@@ -306,7 +306,7 @@ fn lists(item: &str) -> Option<&'static str> {
 fn head() -> String {
     format!(
         "apiVersion: v2\nname: olm\ndescription: Installs, upgrades, explains and removes operators from catalogs.\n\
-         type: application\nversion: {VERSION}\nappVersion: \"{VERSION}\"\nkubeVersion: \">=1.27.0-0\"\n"
+         type: application\nversion: {VERSION}\nappVersion: \"{VERSION}\"\nkubeVersion: \">=1.{OLDEST_KUBERNETES}.0-0\"\n"
     )
 }
 

@@ -1,7 +1,9 @@
 use olm_engine::site::{CONSOLE, HTTP_PORT, MANAGER, NAMESPACE_VARIABLE, REGISTRIES};
 use serde_json::{Value, json};
 
-use super::{ManifestOptions, SECURE_PORT, SECURE_PORT_NAME, VERSION, installation::OPTIONS_ANNOTATION};
+use super::{
+    ManifestOptions, SECURE_PORT, SECURE_PORT_NAME, VERSION, VERSION_LABEL, installation::OPTIONS_ANNOTATION,
+};
 
 /// A numeric user, because `runAsNonRoot` can only be checked against a number.
 pub const USER: u32 = 65532;
@@ -161,7 +163,7 @@ impl Pod<'_> {
                 "namespace": options.namespace,
                 "labels": {
                     "app.kubernetes.io/name": self.name,
-                    "app.kubernetes.io/version": VERSION,
+                    VERSION_LABEL: VERSION,
                 },
             },
             "spec": {
