@@ -92,9 +92,9 @@ stable() { # FILE
         -e 's/\([0-9a-f]{16}\)/()/' -e 's/ [0-9]+[0-9a-z]* +(etcd-operator)/ \1/' -e 's/ +/ /g' "$1"
 }
 
-# Whether all lines that README shows are among those of a file.
+# Whether all lines that README shows are among those of a file. The others are in the file `diff`.
 has_shown() { # FILE
-    ! stable "$work/shown" | grep -vxF -f <(stable "$1") >/dev/null
+    ! stable "$work/shown" | grep -vxF -f <(stable "$1") >"$work/diff"
 }
 
 # Whether a command's exit code and output are those that README shows.
@@ -178,7 +178,7 @@ run() { # COMMAND
         running=0
         as_shown "$command" "$status" && break
         [[ $command =~ ^kubectl\ (describe|get|exec) && $SECONDS -lt $end ]] || {
-            [ ! -s "$work/diff" ] || cat "$work/diff" >>"$work/printed"
+            [ ! -s "$work/diff" ] || { echo "README differs:" && cat "$work/diff"; } >>"$work/printed"
             fail "\`$command\`: exit code $status, and other output than in README:" "$work/printed"
         }
         sleep 1
@@ -192,7 +192,7 @@ step() { # LINE, KIND, COMMAND
     at=$1 command=$(here <<<"${3%%  *#*}")
     here <"$work/readme" >"$work/shown"
     if [ "$2" = text ]; then
-        has_shown "$work/transcript" || fail "this block is not in the output, which ends with" "$work/transcript"
+        has_shown "$work/transcript" || fail "these lines were not printed:" "$work/diff"
         return
     fi
     echo "README.md:$at: $command"
@@ -215,7 +215,7 @@ export KUBECONFIG=${KUBECONFIG:-$HOME/.kube/config}
 [ "$mode" = dev ] || kubectl get --raw /readyz >/dev/null || fail "the cluster of $KUBECONFIG is not ready"
 [ "$mode" = real ] || unset KUBECONFIG
 
-git clone --quiet "$root" "$work/olm"
+git -c init.defaultBranch=main clone --quiet "$root" "$work/olm"
 git -C "$root" diff --binary HEAD >"$work/changes"
 [ ! -s "$work/changes" ] || git -C "$work/olm" apply "$work/changes"
 # The newcomer has Rust and is logged in to a registry, and has nothing that `make test`, cargo or this machine's user set.
