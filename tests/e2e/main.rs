@@ -23,6 +23,7 @@ mod kubectl;
 mod lifecycle;
 mod local_console;
 mod network;
+mod newcomer;
 mod openid;
 mod operator;
 mod personas;
