@@ -125,7 +125,7 @@ pub struct ChosenArgs {
     /// Replicas of the manager; one is the leader.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=9))]
     pub replicas: Option<u32>,
-    /// Environment variable of the manager and the console, such as HTTPS_PROXY=http://proxy.example:3128; may be repeated, replaces all previous ones.
+    /// Environment variable of the manager and the console, such as HTTPS_PROXY=URL; may be repeated, replaces all previous ones.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
     /// Resource requests of the manager, such as cpu=10m,memory=64Mi.
