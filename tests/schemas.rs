@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use croner::parser::{CronParser, Seconds, Year};
-use olm_kube_schema::schema::Schema;
+use olm_kube_schema::{definition::newer_rules, schema::Schema};
 use serde_json::{Value, json};
 
 use etcd_operator::crd::{backup, crd, restore};
@@ -235,5 +235,16 @@ fn rules_visit_bounded_lists_alone() {
     for definition in [crd(), backup::crd(), restore::crd()] {
         let value = serde_json::to_value(definition).unwrap();
         walk(&value["spec"]["versions"][0]["schema"]["openAPIV3Schema"], "", true);
+    }
+}
+
+/// The oldest Kubernetes of docs/compatibility.md.
+#[test]
+fn rules_use_functions_of_kubernetes_1_28_alone() {
+    let etcd = [crd(), backup::crd(), restore::crd()];
+    for definition in olm_api::crds().into_iter().chain(etcd) {
+        let definition = serde_json::to_value(definition).unwrap();
+        let newer = newer_rules(&definition, 28);
+        assert!(newer.is_empty(), "{}: {newer:?}", definition["metadata"]["name"]);
     }
 }

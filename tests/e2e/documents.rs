@@ -2,6 +2,7 @@
 //! scenario that has what they need. `UPDATE=1` writes the output of those that run here into the pages.
 
 use std::{
+    ffi::OsStr,
     fs,
     os::unix::fs::symlink,
     path::Path,
@@ -21,11 +22,15 @@ const IN_THE_CHECKOUT: &[&str] = &["README.md", "docs/plans.md"];
 /// Pages whose examples run in a folder with the shared data, as described in docs/catalogs.md.
 const WITH_DATA: &[&str] = &["docs/catalogs.md", "docs/catalog-serving.md", "docs/resolution.md"];
 
+/// Runs all commands of README.md; newcomer.rs starts it.
+const NEWCOMER: &str = "tests/newcomer.sh";
+
 /// Examples that do not run here, by page and first command: the test that runs them, or why none does.
 const ELSEWHERE: &[(&str, &str, &str)] = &[
-    ("README.md", "olm install etcd -n team-a", "tests/e2e/demo.rs"),
-    ("README.md", "kubectl delete pod", "tests/e2e/demo.rs"),
-    ("README.md", "olm install ectd", "tests/e2e/demo.rs"),
+    ("README.md", "olm install etcd -n team-a", NEWCOMER),
+    ("README.md", "kubectl delete pod", NEWCOMER),
+    ("README.md", "olm install ectd", NEWCOMER),
+    ("README.md", "kubectl exec", NEWCOMER),
     ("docs/catalogs.md", "olm bundle run", "tests/e2e/catalog_cli.rs"),
     ("docs/dev-cluster.md", "kubectl port-forward", "tests/e2e/network.rs"),
     ("docs/dev-cluster.md", "olm up --host-port", "tests/e2e/network.rs"),
@@ -53,18 +58,21 @@ fn elsewhere(block: &Block) -> Option<&'static str> {
     ELSEWHERE.iter().find(row).map(|(_, _, place)| *place)
 }
 
-/// A bash without a cluster, with a network of its own where the kernel allows that: `olm catalog serve` uses
-/// fixed ports.
+/// A program that uses fixed ports, in a network of its own where `unshare` with these flags is allowed.
+pub(crate) fn in_own_network(flags: &str, program: &OsStr) -> Command {
+    let tried =
+        Command::new("unshare").args([flags, "ip", "link", "set", "lo", "up"]).stderr(Stdio::null()).status();
+    if !tried.is_ok_and(|status| status.success()) {
+        return Command::new(program);
+    }
+    let mut command = Command::new("unshare");
+    command.args([flags, "sh", "-c", r#"ip link set lo up; exec "$0" "$@""#]).arg(program);
+    command
+}
+
+/// A bash without a cluster: `olm catalog serve` uses fixed ports.
 fn bash(folder: &Path) -> Command {
-    let lo_up = ["-rn", "ip", "link", "set", "lo", "up"];
-    let tried = Command::new("unshare").args(lo_up).stderr(Stdio::null()).status();
-    let mut command = if tried.is_ok_and(|status| status.success()) {
-        let mut command = Command::new("unshare");
-        command.args(["-rn", "sh", "-c", "ip link set lo up; exec bash"]);
-        command
-    } else {
-        Command::new("bash")
-    };
+    let mut command = in_own_network("-rn", "bash".as_ref());
     command.current_dir(folder).env("HOME", "/nonexistent");
     for name in ["KUBECONFIG", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG", "REGISTRY_AUTH_FILE"] {
         command.env_remove(name);

@@ -23,12 +23,14 @@ mod kubectl;
 mod lifecycle;
 mod local_console;
 mod network;
+mod newcomer;
 mod openid;
 mod operator;
 mod personas;
 mod plan_cli;
 mod proxy;
 mod registry;
+mod self_upgrade;
 mod workloads;
 
 use std::{

@@ -158,7 +158,7 @@ fn an_upgrade_waits_for_approval_and_leaves_members_alone() {
     });
 }
 
-fn waiting_plan(cluster: &Cluster, ns: &str) -> Result<Option<String>> {
+pub fn waiting_plan(cluster: &Cluster, ns: &str) -> Result<Option<String>> {
     let plans = get(cluster, &["installplans", "-n", ns])?;
     Ok(plans["items"]
         .as_array()
@@ -169,7 +169,7 @@ fn waiting_plan(cluster: &Cluster, ns: &str) -> Result<Option<String>> {
 }
 
 /// What changes when a pod is replaced or its container restarted.
-fn pod_identity(cluster: &Cluster, ns: &str, pod: &str) -> Result<(Value, Value)> {
+pub fn pod_identity(cluster: &Cluster, ns: &str, pod: &str) -> Result<(Value, Value)> {
     let pod = get(cluster, &["pod", pod, "-n", ns])?;
     Ok((pod["metadata"]["uid"].clone(), pod["status"]["containerStatuses"][0]["containerID"].clone()))
 }

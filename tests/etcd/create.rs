@@ -156,6 +156,12 @@ fn members_fit_a_restricted_namespace() {
         let strict =
             json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "restricted" } } });
         stage.patch("Namespace", "", "ns", &strict).await?;
+        // Members run as root by default: refused, with the fix.
+        let root = stage.create("root", spec(1)).await?;
+        let degraded = root.condition("Degraded", "True", "ActionFailed").await?;
+        let text = degraded["message"].as_str().unwrap_or_default();
+        ensure!(text.contains("violates PodSecurity \"restricted:latest\""), "{text}");
+        ensure!(text.contains("hint: etcd's image runs as root; set spec.pod.securityContext"), "{text}");
         let mut wanted = spec(1);
         wanted["pod"]["securityContext"] =
             json!({ "runAsNonRoot": true, "runAsUser": 1000, "fsGroup": 1000 });

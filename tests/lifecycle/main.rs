@@ -35,6 +35,7 @@ mod removal;
 mod reserved;
 mod rollback;
 mod self_manage;
+mod self_upgrade;
 mod serving;
 mod signed;
 mod subscriptions;

@@ -5,10 +5,13 @@ use std::{collections::BTreeSet, process::Output};
 
 use anyhow::{Context as _, Result, ensure};
 use olm_engine::site::{CONSOLE, MANAGER, NAMESPACE_VARIABLE};
-use olm_ops::manifests::{ManifestOptions, VERSION, for_server, installation::OPTIONS_ANNOTATION, manifests};
+use olm_ops::manifests::{
+    LOCAL_IMAGES, ManifestOptions, VERSION, VERSION_LABEL, for_server, installation::OPTIONS_ANNOTATION,
+    manifests,
+};
 use olm_tests::{
     bin_dir, cluster,
-    inprocess::{Faults, OLM, Served, World, text},
+    inprocess::{Faults, OLM, Registry, Served, World, text},
     skipped,
 };
 use serde_json::{Value, json};
@@ -16,12 +19,12 @@ use serde_json::{Value, json};
 use crate::{op, run};
 
 /// In an on-premises registry.
-const IMAGE: &str = "registry.example/olm:1";
+pub(crate) const IMAGE: &str = "registry.example/olm:1";
 const NOT_INSTALLED: &str = "olm is not installed on this cluster";
 
 /// A cluster, and the administrator's access to it.
-struct Desk {
-    world: World,
+pub(crate) struct Desk {
+    pub(crate) world: World,
     admin: Served,
     /// API calls of the commands.
     calls: Faults,
@@ -37,7 +40,7 @@ impl Desk {
     }
 
     /// Its standard output; it must succeed.
-    async fn done(&self, args: &[&str]) -> Result<String> {
+    pub(crate) async fn done(&self, args: &[&str]) -> Result<String> {
         let out = self.olm(args).await?;
         let error = String::from_utf8_lossy(&out.stderr);
         ensure!(out.status.success(), "olm self {args:?}: {}: {error}", out.status);
@@ -54,7 +57,7 @@ impl Desk {
     }
 
     /// It must be refused with these words, before anything is written.
-    async fn refused(&self, words: &str, args: &[&str]) -> Result<()> {
+    pub(crate) async fn refused(&self, words: &str, args: &[&str]) -> Result<()> {
         let from = self.calls.count();
         self.ends(4, words, args).await?;
         let writes = self.calls.writes_since(from);
@@ -63,7 +66,7 @@ impl Desk {
     }
 
     /// The status; the exit code is 1 where it is not ready.
-    async fn status(&self) -> Result<Value> {
+    pub(crate) async fn status(&self) -> Result<Value> {
         let out = self.olm(&["status", "-o", "json"]).await?;
         let status: Value = serde_json::from_slice(&out.stdout)?;
         let expected = if status["ready"] == true { 0 } else { 1 };
@@ -72,13 +75,13 @@ impl Desk {
     }
 
     /// As if installed by another version.
-    async fn made_by(&self, version: &str) -> Result<()> {
-        let label = json!({ "metadata": { "labels": { "app.kubernetes.io/version": version } } });
+    pub(crate) async fn made_by(&self, version: &str) -> Result<()> {
+        let label = json!({ "metadata": { "labels": { (VERSION_LABEL): version } } });
         self.world.patch("Deployment", OLM, MANAGER, &label).await.map(drop)
     }
 
     /// The installing version, the manager's Deployment and its container.
-    async fn manager(&self) -> Result<(String, Value, Value)> {
+    pub(crate) async fn manager(&self) -> Result<(String, Value, Value)> {
         let manager = self.world.get("Deployment", OLM, MANAGER).await?;
         let version = text(&manager, "/metadata/labels/app.kubernetes.io~1version").to_owned();
         let container = manager["spec"]["template"]["spec"]["containers"][0].clone();
@@ -87,7 +90,7 @@ impl Desk {
 }
 
 /// Runs a scenario where the command exists.
-fn desk<F>(name: &str, body: F)
+pub(crate) fn desk<F>(name: &str, body: F)
 where
     F: AsyncFnOnce(Desk) -> Result<()>,
 {
@@ -184,6 +187,41 @@ fn an_upgrade_keeps_the_choices() {
         ensure!(container["image"] == "registry.example/olm:2", "{container}");
         ensure!(container["resources"]["requests"] == requests, "{container}");
         ensure!(manager["status"]["updatedReplicas"] == 1, "it did not wait: {}", manager["status"]);
+        Ok(())
+    });
+}
+
+/// What the cluster cannot run is refused before anything is written: images for other nodes, and a
+/// ServiceMonitor without the Prometheus operator.
+#[test]
+fn what_the_cluster_cannot_run_is_refused() {
+    desk("what_the_cluster_cannot_run_is_refused", async |desk| {
+        let world = &desk.world;
+        let without = "kind ServiceMonitor of monitoring.coreos.com/v1 is not served by the cluster";
+        desk.refused(without, &["install", "--image", IMAGE, "--service-monitor"]).await?;
+        // given a registry with images for amd64, and a node of another architecture
+        let registry = Registry::start().await?;
+        let images = olm_catalog::shipped_images().into_iter().chain([ManifestOptions::default().image]);
+        for image in images {
+            let name = image.strip_prefix(LOCAL_IMAGES).context("an image of another registry")?;
+            let (name, tag) = name.rsplit_once(':').context("an image without a tag")?;
+            registry.push_image(&format!("team/{name}"), tag)?;
+        }
+        let nodes = world.list("Node", "").await?;
+        let node = text(nodes.first().context("no node")?, "/metadata/name");
+        let of =
+            |architecture: &str| json!({ "metadata": { "labels": { "kubernetes.io/arch": architecture } } });
+        world.patch("Node", "", node, &of("s390x")).await?;
+        // then they are refused
+        let target = registry.reference("team");
+        let host = target.trim_end_matches("/team");
+        let install = ["install", "--registry", &target, "--plain-http", host, "--no-wait"];
+        desk.refused("is for amd64, the nodes are s390x", &install).await?;
+        // and installed on a node that can run them
+        world.patch("Node", "", node, &of("amd64")).await?;
+        desk.done(&install).await?;
+        let (.., container) = desk.manager().await?;
+        ensure!(text(&container, "/image").starts_with(&format!("{target}/olm@sha256:")), "{container}");
         Ok(())
     });
 }

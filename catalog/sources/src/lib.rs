@@ -4,7 +4,7 @@
 //!   [`unpack_image`] unpacks an image to run it;
 //! - [`copy_image`] copies an image into a directory for air-gapped clusters, and [`copy_signatures`] its
 //!   signatures; [`push_image`] pushes an image of such a directory to a registry, [`pin_image`] looks up the
-//!   digest of one;
+//!   digest of one, [`image_platforms`] its platforms;
 //! - [`signatures`](signatures()) discovers the signatures of an image, which `olm-signatures` verifies;
 //! - [`Revision`] identifies the content; with it, the next fetch of an unchanged source is a request of a few
 //!   hundred bytes;
@@ -31,6 +31,7 @@ mod grpc;
 mod image;
 mod net;
 mod options;
+mod platforms;
 mod push;
 mod reference;
 mod registry;
@@ -50,6 +51,7 @@ pub use error::{Exceeded, SourceError};
 pub use fetch::{bundle, fetch, unpack_image};
 pub use image::{ImageConfig, image_names};
 pub use options::{Limits, Mirror, Options, Proxy, RATIO_FREE_BYTES, Timeouts};
+pub use platforms::image_platforms;
 pub use push::{Pushed, pin_image, push_image};
 pub use reference::{full_name, has_credentials};
 pub use signatures::{FoundSignatures, signatures};

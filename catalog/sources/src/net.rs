@@ -187,10 +187,18 @@ pub(crate) fn failure(what: &str, error: reqwest::Error) -> Failure {
     if error.is_redirect() || error.is_builder() {
         return Failure::Fatal(SourceError::malformed(what, chain(&error)));
     }
+    let text = chain(&error);
     if error.is_timeout() {
-        return Failure::transient(format!("request timed out ({})", chain(&error)));
+        return Failure::transient(format!("request timed out ({text})"));
     }
-    Failure::transient(chain(&error))
+    // The library's error has no public type, and does not name the proxy.
+    if text.contains("tunnel error") {
+        return Failure::transient(format!(
+            "the proxy of HTTPS_PROXY or HTTP_PROXY did not connect to the server ({text}); list servers \
+             that need no proxy in NO_PROXY"
+        ));
+    }
+    Failure::transient(text)
 }
 
 /// The first cause of a type, also within an I/O error.

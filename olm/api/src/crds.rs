@@ -33,6 +33,21 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     ]
 }
 
+/// The names of all CRDs.
+pub fn crd_names() -> [&'static str; 9] {
+    [
+        CatalogSource::crd_name(),
+        Subscription::crd_name(),
+        InstallPlan::crd_name(),
+        ClusterServiceVersion::crd_name(),
+        OperatorGroup::crd_name(),
+        OperatorCondition::crd_name(),
+        Operator::crd_name(),
+        OLMConfig::crd_name(),
+        InstallPolicy::crd_name(),
+    ]
+}
+
 /// A version that is still served: the stored one without some fields.
 struct Older {
     version: &'static str,

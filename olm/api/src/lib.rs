@@ -27,7 +27,7 @@ mod unread;
 
 pub use catalog_source::{CatalogSource, CatalogSourceSpec, CatalogSourceStatus};
 pub use condition::Condition;
-pub use crds::crds;
+pub use crds::{crd_names, crds};
 pub use csv::{ClusterServiceVersion, ClusterServiceVersionSpec, ClusterServiceVersionStatus};
 pub use install_plan::{InstallPlan, InstallPlanSpec, InstallPlanStatus};
 pub use install_policy::{InstallPolicy, InstallPolicySpec};

@@ -167,6 +167,11 @@ impl From<kube::Error> for Failure {
                         --context",
                     )
             }
+            kube::Error::ProxyProtocolUnsupported { proxy_url } => Self::new(
+                Code::Usage,
+                format!("failed to use proxy {proxy_url}: unsupported scheme, expected http or socks5"),
+            )
+            .hint("change `proxy-url` of the kubeconfig or HTTPS_PROXY, or list the API server in NO_PROXY"),
             _ => Self::new(Code::Unexpected, error.to_string()),
         }
     }

@@ -19,7 +19,7 @@ use kube::{
 };
 use tower::{ServiceBuilder, retry::RetryLayer};
 
-use crate::{forward, unanswered::Unanswered};
+use crate::{forward, proxy::Route, unanswered::Unanswered};
 
 /// Idle time of a connection before the first keep-alive probe.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
@@ -38,12 +38,8 @@ const RETRIES: u32 = 10;
 /// server's proxy answers with 503, would look like a command that hangs.
 const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 
-/// As [`Client::try_from`], with keep-alive and timeouts on the connector. A configuration with a proxy falls
-/// back to that function.
+/// As [`Client::try_from`], with keep-alive and timeouts on the connector, and with proxies.
 pub(crate) fn open(config: Config) -> Result<Client, kube::Error> {
-    if config.proxy_url.is_some() {
-        return Client::try_from(config);
-    }
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     // A request in several small packets would otherwise wait 40 ms for the acknowledgement of the first.
@@ -52,13 +48,14 @@ pub(crate) fn open(config: Config) -> Result<Client, kube::Error> {
     connector.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
     connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
     connector.set_tcp_user_timeout(Some(USER_TIMEOUT));
+    let (connector, proxy) = Route::new(&config, connector)?;
     // Around TLS too: a server that accepts and then sends nothing also runs into the timeouts.
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(connector)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let unanswered = Unanswered::by(&config);
+    let unanswered = Unanswered::by(&config, proxy.as_ref());
     let (first, longest) = RETRY_DELAYS;
     let retry = RetryPolicy::new(first, longest, RETRIES, true).ok().filter(|_| config.default_retry);
     let service = ServiceBuilder::new()

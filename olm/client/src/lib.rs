@@ -4,8 +4,10 @@
 //! * [`forward`]: the caller's token, for a Service behind the API server's proxy
 //! * [`events`]: events, one per text
 //! * [`lease`]: leader election
+//! * [`listen`](mod@listen): listening sockets of pods
 //! * [`lists`](mod@lists): lists page by page, without `managedFields`
 //! * [`metadata`]: watches and lists of metadata
+//! * [`proxy`]: proxies of the kubeconfig and of the environment
 //! * [`statuses`]: every error response as a `Status`
 //! * [`watch`]: watches with backoff after an error
 
@@ -13,8 +15,10 @@ mod connection;
 pub mod events;
 mod forward;
 pub mod lease;
+mod listen;
 mod lists;
 mod metadata;
+mod proxy;
 mod statuses;
 mod unanswered;
 mod watch;
@@ -22,6 +26,7 @@ mod watch;
 use kube::{Client, Config};
 
 pub use forward::{FORWARD, FORWARDED_AUTHORIZATION};
+pub use listen::listen;
 pub use lists::lists;
 pub use metadata::{is_watch, metadata_only};
 pub use statuses::with_statuses;

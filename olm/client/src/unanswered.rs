@@ -2,6 +2,7 @@
 
 use std::{error::Error, fmt};
 
+use http::Uri;
 use kube::Config;
 use tower::BoxError;
 
@@ -14,9 +15,16 @@ pub struct Unanswered {
 }
 
 impl Unanswered {
-    /// For the requests to the server of a configuration.
-    pub fn by<E: Into<BoxError>>(config: &Config) -> impl Fn(E) -> BoxError + Clone + use<E> {
-        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+    /// For the requests to the server of a configuration, through a proxy if there is one.
+    pub fn by<E: Into<BoxError>>(
+        config: &Config,
+        proxy: Option<&Uri>,
+    ) -> impl Fn(E) -> BoxError + Clone + use<E> {
+        let name = |url: &Uri| url.to_string().trim_end_matches('/').to_owned();
+        let mut server = name(&config.cluster_url);
+        if let Some(proxy) = proxy {
+            server = format!("{server} through proxy {}", name(proxy));
+        }
         move |why| Self { server: server.clone(), why: why.into() }.into()
     }
 }

@@ -227,24 +227,31 @@ impl Resources {
 
     /// As [`Self::apply`], with another field manager.
     pub async fn apply_as(&self, manifest: &Value, field_manager: &str) -> Result<Value, ResourceError> {
-        self.patch(manifest, field_manager).await.map(|(applied, _)| applied)
+        let params = PatchParams::apply(field_manager).force();
+        self.patch(manifest, &params).await.map(|(applied, _)| applied)
+    }
+
+    /// Whether the API server accepts [`Self::apply_as`]. Nothing is stored (dry run).
+    pub async fn check_apply(&self, manifest: &Value, field_manager: &str) -> Result<(), ResourceError> {
+        let params = PatchParams::apply(field_manager).force().dry_run();
+        self.patch(manifest, &params).await.map(drop)
     }
 
     /// As [`Self::apply`], with the warnings of the API server (HTTP `Warning` headers).
     pub async fn apply_with_warnings(&self, manifest: &Value) -> Result<(Value, Vec<String>), ResourceError> {
-        self.patch(manifest, FIELD_MANAGER).await
+        self.patch(manifest, &PatchParams::apply(FIELD_MANAGER).force()).await
     }
 
     async fn patch(
         &self,
         manifest: &Value,
-        field_manager: &str,
+        params: &PatchParams,
     ) -> Result<(Value, Vec<String>), ResourceError> {
         let id = Id::of(manifest)?;
         let mut left_out = Vec::new();
         let mut known = Cow::Borrowed(manifest);
         for _ in 0..UNDECLARED_ROUNDS {
-            let answer = self.send_apply(&id, &known, field_manager).await;
+            let answer = self.send_apply(&id, &known, params).await;
             let stripped = match &answer {
                 Err(ResourceError::Api { source, .. }) => undeclared::strip(&short(source), known.to_mut()),
                 _ => None,
@@ -255,7 +262,7 @@ impl Resources {
             // In the words of the API server's warning for such an object on create.
             left_out.extend(paths.iter().map(|path| format!("unknown field \"{path}\"")));
         }
-        let (applied, warnings) = self.send_apply(&id, &known, field_manager).await?;
+        let (applied, warnings) = self.send_apply(&id, &known, params).await?;
         Ok((applied, [left_out, warnings].concat()))
     }
 
@@ -263,12 +270,11 @@ impl Resources {
         &self,
         id: &Id,
         manifest: &Value,
-        field_manager: &str,
+        params: &PatchParams,
     ) -> Result<(Value, Vec<String>), ResourceError> {
         let api = self.api(id).await?;
-        let params = PatchParams::apply(field_manager).force();
         let request = kube::core::Request::new(api.resource_url())
-            .patch(&id.name, &params, &Patch::Apply(manifest))
+            .patch(&id.name, params, &Patch::Apply(manifest))
             .map_err(|error| id.failed("apply")(kube::Error::BuildRequest(error)))?;
         // The typed call does not return the headers.
         let answer =

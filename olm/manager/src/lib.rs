@@ -9,6 +9,7 @@ mod cache;
 mod certs;
 mod context;
 mod controllers;
+mod definitions;
 #[cfg(test)]
 mod events;
 mod fenced_client;

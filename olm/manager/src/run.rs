@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     adoption,
     context::Ctx,
-    controllers,
+    controllers, definitions,
     http::{Connections, Peer, Serving, router},
     secure,
 };
@@ -149,7 +149,7 @@ async fn serve(
 ) -> Result<impl Future<Output = Result<(), Error>>, Error> {
     let listener = match listen {
         Some(address) => {
-            let bound = tokio::net::TcpListener::bind(address).await;
+            let bound = olm_client::listen(address).await;
             let connections = bound.and_then(|listener| Connections::new(listener, &serving.ctx.namespace));
             let connections = connections.map_err(|source| Error::Listen { address, source })?;
             tracing::info!(%address, "serving");
@@ -178,6 +178,9 @@ async fn serve(
 const STOP: Duration = Duration::from_millis(1_500);
 
 async fn lead(client: Client, options: Options, ctx: Arc<Ctx>, stop: CancellationToken) -> Result<(), Error> {
+    if !definitions::wait_until_current(&ctx, &stop).await {
+        return Ok(());
+    }
     let fence = Arc::clone(&ctx.fence);
     // Not the controllers' client: that one cannot write before the lease is held.
     let elector = Elector::new(client, &options.namespace, MANAGER, &options.identity, Arc::clone(&fence));
@@ -254,8 +257,8 @@ async fn controllers(ctx: Arc<Ctx>, stop: CancellationToken) {
 /// keep the replica unready.
 const FIRST_LOOKS: Duration = Duration::from_secs(10);
 
-/// Ready means that every existing CatalogSource was read or has exceeded [`FIRST_LOOKS`], and that a
-/// leader's controllers have read the cluster.
+/// Ready means that every existing CatalogSource was read or has exceeded [`FIRST_LOOKS`], that the
+/// CustomResourceDefinitions are those of this version, and that a leader's controllers have read the cluster.
 async fn ready(ctx: Arc<Ctx>, ready: Arc<AtomicBool>, stop: CancellationToken) {
     let mut changes = ctx.catalogs.changes();
     let started = Instant::now();

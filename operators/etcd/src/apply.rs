@@ -63,9 +63,16 @@ pub(crate) fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code) && ![404, 409, 410, 429].contains(&status.code))
 }
 
+/// The fix of a member that Pod Security rejects.
+const UNCONFINED: &str = "hint: etcd's image runs as root; set spec.pod.securityContext of the EtcdCluster to \
+                          { runAsNonRoot: true, runAsUser: 1000, fsGroup: 1000 }";
+
 /// The message of Kubernetes without the object it quotes, for conditions and events.
 pub(crate) fn why(error: &kube::Error) -> String {
     match error {
+        kube::Error::Api(status) if status.message.contains("violates PodSecurity") => {
+            format!("{}. {UNCONFINED}", status.message)
+        }
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         other => other.to_string(),
     }
@@ -425,6 +432,16 @@ mod tests {
         assert!(rejected(422, of_1_28));
         assert!(!rejected(422, "Pod \"orders-a\" is invalid: spec.nodeName: Invalid value"));
         assert!(!rejected(403, "denied by policy: lifecycle.preStop"));
+    }
+
+    #[test]
+    fn a_member_that_pod_security_rejects_has_the_fix() {
+        let message = "pods \"orders-a\" is forbidden: violates PodSecurity \"restricted:latest\": runAsNonRoot != true";
+        let status =
+            kube::core::Status { code: 403, message: message.into(), ..kube::core::Status::default() };
+        let text = why(&kube::Error::Api(Box::new(status)));
+        assert!(text.starts_with(message), "{text}");
+        assert!(text.ends_with("{ runAsNonRoot: true, runAsUser: 1000, fsGroup: 1000 }"), "{text}");
     }
 
     #[test]

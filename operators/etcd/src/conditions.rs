@@ -5,7 +5,7 @@ use crate::disk;
 use crate::observed::{Memory, Observed};
 use crate::plan::{Decision, Health, Progress, Upgrade};
 use crate::status::Conditions;
-use crate::validate::Validated;
+use crate::validate::{Validated, Volumes};
 
 /// Inputs of the conditions.
 pub(crate) struct Facts<'a> {
@@ -37,9 +37,25 @@ pub(crate) fn all(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
     upgrading(facts, conditions);
     recovering(facts, conditions);
     backed_up(facts, conditions);
-    let notes = facts.cluster.notes.join("; ");
+    let notes: Vec<String> = facts.cluster.notes.iter().cloned().chain(data_in_pods(facts)).collect();
+    let notes = notes.join("; ");
     let reason = if notes.is_empty() { "Valid" } else { "ValidWithNotes" };
     conditions.set("SpecAccepted", true, reason, &notes);
+}
+
+/// A note where only the lack of a default StorageClass puts the data of members into their pods.
+fn data_in_pods(facts: &Facts<'_>) -> Option<String> {
+    let by_default = facts.cluster.storage.when == Volumes::WithDefaultClass && !facts.observed.volumes;
+    let why = match facts.observed.storage_classes {
+        Some(_) => "Kubernetes has no default StorageClass",
+        None => "the operator has no list of StorageClasses",
+    };
+    by_default.then(|| {
+        format!(
+            "spec.storage: {why}, so new members lose their data with their pods; set \
+             spec.storage.storageClassName, or spec.storage.mode to Pod to accept that"
+        )
+    })
 }
 
 /// Whether the cluster is progressing, and the reason.

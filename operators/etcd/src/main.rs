@@ -37,7 +37,7 @@ struct Args {
     #[arg(long)]
     listen_addr: Option<SocketAddr>,
     /// Listen address for pods that download snapshots during a restore.
-    #[arg(long, default_value = "0.0.0.0:19999")]
+    #[arg(long, default_value = "[::]:19999")]
     restore_listen_addr: SocketAddr,
     /// Host and port of that address for pods. Default: the address of the operator's pod.
     #[arg(long, env = "ADVERTISE_ADDRESS")]

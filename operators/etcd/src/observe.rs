@@ -167,7 +167,7 @@ fn capacity(claim: &PersistentVolumeClaim) -> Option<u64> {
 fn pending_class(claim: &PersistentVolumeClaim) -> Option<String> {
     let pending = claim.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Pending"));
     let class = claim.spec.as_ref()?.storage_class_name.clone();
-    class.filter(|class| pending && !class.is_empty())
+    pending.then(|| class.unwrap_or_default())
 }
 
 /// The relevant state of a pod.
@@ -460,7 +460,9 @@ mod tests {
             claim_view(&serde_json::from_value(claim).unwrap(), "u").unwrap()
         };
         assert_eq!(claim("Pending", "fast".into()).pending_class.as_deref(), Some("fast"));
-        assert_eq!(claim("Pending", serde_json::Value::Null).pending_class, None);
+        for none in [serde_json::Value::Null, "".into()] {
+            assert_eq!(claim("Pending", none).pending_class.as_deref(), Some(""));
+        }
         let bound = claim("Bound", "fast".into());
         assert_eq!((bound.pending_class, bound.capacity), (None, Some(1 << 30)));
     }

@@ -138,7 +138,7 @@ pub struct ClaimView {
     pub version: String,
     /// It is deleted with the object.
     pub owned: bool,
-    /// Not bound yet: the StorageClass that should provision its volume.
+    /// Not bound yet: the StorageClass that should provision its volume; empty without one.
     pub pending_class: Option<String>,
     /// Bytes of its volume, where Kubernetes reports them.
     pub capacity: Option<u64>,

@@ -1,6 +1,6 @@
 //! A process: its server, its leases, and the controllers that run while it holds them.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,6 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
 use kube::{Api, Client, Config, ResourceExt};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{Args, Controllers, lease_namespace, scope};
@@ -35,8 +34,8 @@ pub(crate) async fn run(args: Args, controllers: Controllers) -> anyhow::Result<
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone()).context("failed to register signal handlers")?;
     let address =
-        args.listen_addr.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, controllers.port())));
-    let listener = TcpListener::bind(address).await.with_context(|| {
+        args.listen_addr.unwrap_or_else(|| SocketAddr::from((Ipv6Addr::UNSPECIFIED, controllers.port())));
+    let listener = olm_client::listen(address).await.with_context(|| {
         format!("failed to listen on {address}. hint: set another address with --listen-addr")
     })?;
     let (ready, metrics) = (Arc::new(AtomicBool::new(false)), Arc::new(Metrics::default()));
@@ -137,7 +136,7 @@ async fn serve_snapshots(
     stop: CancellationToken,
 ) {
     let served = async {
-        let listener = TcpListener::bind(address).await?;
+        let listener = olm_client::listen(address).await?;
         restore::serve(listener, context, folder, stop).await
     };
     if let Err(error) = served.await {

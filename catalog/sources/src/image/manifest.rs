@@ -50,6 +50,15 @@ pub(crate) struct Platform {
     pub variant: Option<String>,
 }
 
+impl Platform {
+    /// Operating system and architecture; none for the provenance and the like that build tools list as images
+    /// of a nonexistent platform.
+    pub fn name(&self) -> Option<String> {
+        let is_image = self.os != "unknown" && self.architecture != "unknown";
+        is_image.then(|| format!("{}/{}", self.os, self.architecture))
+    }
+}
+
 /// Parsed manifest.
 pub(crate) enum Document {
     /// A multi-platform image.
@@ -226,11 +235,8 @@ fn architecture() -> &'static str {
 /// The image for Linux on this machine's architecture, or the only one.
 pub(crate) fn choose<'m>(what: &str, manifests: &'m [Descriptor]) -> Result<&'m Descriptor, SourceError> {
     let architecture = architecture();
-    // Build tools list provenance and the like as images of a nonexistent platform.
-    let images: Vec<&Descriptor> = manifests
-        .iter()
-        .filter(|m| m.platform.as_ref().is_none_or(|p| p.os != "unknown" && p.architecture != "unknown"))
-        .collect();
+    let images: Vec<&Descriptor> =
+        manifests.iter().filter(|m| m.platform.as_ref().is_none_or(|p| p.name().is_some())).collect();
     let ours = images
         .iter()
         .find(|m| m.platform.as_ref().is_some_and(|p| p.os == "linux" && p.architecture == architecture));

@@ -5,7 +5,13 @@ mod login;
 mod realm;
 mod upload;
 
-use std::{path::Path, sync::Mutex};
+use std::{
+    path::Path,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use reqwest::{
     Method, RequestBuilder, Response, StatusCode, Url,
@@ -39,6 +45,8 @@ pub(crate) struct Repository<'a> {
     /// Whether tokens have to allow pushes too.
     pushes: bool,
     authorization: Mutex<Option<HeaderValue>>,
+    /// Whether the registry has asked for credentials.
+    challenged: AtomicBool,
 }
 
 /// Mirrors and origin of an image, in the order of requests.
@@ -123,6 +131,7 @@ impl<'a> Repository<'a> {
             repository: reference.repository.clone(),
             pushes: false,
             authorization: Mutex::new(None),
+            challenged: AtomicBool::new(false),
         })
     }
 
@@ -324,6 +333,7 @@ impl<'a> Repository<'a> {
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
+        self.challenged.store(true, Ordering::Relaxed);
         // Either the first request, or an expired token.
         let challenges = challenge::challenges(response.headers());
         let logins = self.logins();
@@ -368,6 +378,9 @@ impl<'a> Repository<'a> {
                  the name",
                 self.name
             );
+        }
+        if !self.challenged.load(Ordering::Relaxed) {
+            return format!("{} refused the request without asking for credentials", self.host);
         }
         let list = logins.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let helper = logins.iter().any(|login| matches!(login.secret, Secret::Helper(_)));

@@ -3,7 +3,7 @@
 use std::{fs::File, path::Path, time::Duration};
 
 use reqwest::{
-    Method, RequestBuilder, Response, Url,
+    Method, RequestBuilder, Response, StatusCode, Url,
     header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION},
 };
 
@@ -43,6 +43,11 @@ impl Repository<'_> {
         let client = self.http.client(&start, &self.host, what, Redirects::Refused)?;
         let request = || Ok(client.post(start.clone()).header(CONTENT_LENGTH, 0));
         let response = self.authenticated(request, what).await?;
+        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+            let reason = "the registry is read-only (405), such as a pull-through cache; push to the registry \
+                          behind it";
+            return Err(SourceError::malformed(what, reason).into());
+        }
         let response = net::success(response, what, || self.tried()).await?;
         let mut target = location(&response, &start)
             .ok_or_else(|| SourceError::malformed(what, "the server named no valid URL for the upload"))?;

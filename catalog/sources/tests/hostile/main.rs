@@ -9,6 +9,7 @@ mod copies;
 mod egress;
 mod faults;
 mod logins;
+mod pushes;
 mod registry;
 mod scene;
 mod signatures;

@@ -137,7 +137,9 @@ impl Registry {
 }
 
 async fn answer(State(registry): State<Registry>, request: Request<Body>) -> Response<Body> {
-    let (request, _) = request.into_parts();
+    let (request, body) = request.into_parts();
+    // The end of a connection with an unread body would reset it.
+    _ = axum::body::to_bytes(body, usize::MAX).await;
     let path = request.uri.path().to_owned();
     let header = |name| {
         let value: Option<&HeaderValue> = request.headers.get(name);
@@ -250,6 +252,18 @@ impl Registry {
                 *response.body_mut() = Body::empty();
                 *response.status_mut() = StatusCode::NOT_MODIFIED;
             }
+            return response;
+        }
+        let accepted = match asked.method.as_str() {
+            "POST" => Some(StatusCode::ACCEPTED),
+            "PUT" => Some(StatusCode::CREATED),
+            _ => None,
+        };
+        // Pushes are accepted and not stored.
+        if let Some(status) = accepted {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = status;
+            response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/v2/upload/1"));
             return response;
         }
         if let Some((media_type, bytes)) =

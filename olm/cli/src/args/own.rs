@@ -125,6 +125,9 @@ pub struct ChosenArgs {
     /// Replicas of the manager; one is the leader.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=9))]
     pub replicas: Option<u32>,
+    /// Environment variable of the manager and the console, such as HTTPS_PROXY=URL; may be repeated, replaces all previous ones.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub env: Vec<(String, String)>,
     /// Resource requests of the manager, such as cpu=10m,memory=64Mi.
     #[arg(long, value_name = "NAME=QUANTITY,…", value_delimiter = ',', value_parser = quantity)]
     pub requests: Vec<(String, String)>,
@@ -234,6 +237,15 @@ pub enum Containerfile {
     Build,
     /// Copy the binary from the build context.
     Copy,
+}
+
+/// The empty text is no variable.
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        None if text.is_empty() => Ok((String::new(), String::new())),
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
 }
 
 fn quantity(text: &str) -> Result<(String, String), String> {

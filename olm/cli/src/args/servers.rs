@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 #[derive(Debug, ClapArgs)]
 pub struct ManagerArgs {
     /// Address for catalogs, health and metrics (HTTP and HTTPS).
-    #[arg(long, default_value = "0.0.0.0:8080")]
+    #[arg(long, default_value = "[::]:8080")]
     pub listen: SocketAddr,
     /// Cache directory of catalogs, used after a restart; a temporary folder when absent.
     #[arg(long, env = "OLM_CACHE_DIR")]
@@ -47,7 +47,7 @@ pub enum LogFormat {
 #[derive(Debug, ClapArgs)]
 pub struct StaticwebArgs {
     /// Address to listen on.
-    #[arg(long, default_value = "0.0.0.0:8080")]
+    #[arg(long, default_value = "[::]:8080")]
     pub listen: SocketAddr,
     /// Directory to serve; a page with the pod's name when absent.
     #[arg(long)]

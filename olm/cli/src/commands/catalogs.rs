@@ -147,6 +147,7 @@ mod tests {
             namespace: namespace.into(),
             version: None,
             options: None,
+            unknown_options: Vec::new(),
         };
         let none = missing(None, "olm").unwrap();
         assert_eq!(

@@ -20,7 +20,9 @@ pub async fn run(global: &Global, args: ConsoleArgs) -> Result<(), Failure> {
 
 /// In a pod: each user signs in with a token.
 async fn serve(global: &Global, address: SocketAddr, args: ConsoleArgs) -> Result<(), Failure> {
-    let listener = std::net::TcpListener::bind(address)
+    let listener = olm_client::listen(address)
+        .await
+        .and_then(tokio::net::TcpListener::into_std)
         .map_err(|e| Failure::new(Code::Unexpected, format!("failed to listen on {address}: {e}")))?;
     let certificate = args.tls_cert_file.zip(args.tls_private_key_file);
     let options = olm_web::Options {

@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub async fn run(args: StaticwebArgs) -> Result<(), Failure> {
-    let listener = tokio::net::TcpListener::bind(args.listen)
+    let listener = olm_client::listen(args.listen)
         .await
         .map_err(|e| Failure::new(Code::Unexpected, format!("failed to listen on {}: {e}", args.listen)))?;
     serve(listener, args.listen, args.root).await

@@ -19,16 +19,18 @@ use super::{
 /// Writes images of a layout into an archive, atomically. The same images give the same bytes.
 pub fn archive(layout: &Layout, images: &[Image], to: &Path) -> Result<(), LayoutError> {
     let partial = to.with_extension(format!("partial-{}", std::process::id()));
-    let written =
-        write(layout, images, &partial).and_then(|()| fs::rename(&partial, to).map_err(failed("write", to)));
+    let written = File::create(&partial)
+        .map_err(failed("write", to))
+        .and_then(|file| write(layout, images, file, to))
+        .and_then(|()| fs::rename(&partial, to).map_err(failed("write", to)));
     written.inspect_err(|_| {
         // The first error is the one to report.
         let _ = fs::remove_file(&partial);
     })
 }
 
-fn write(layout: &Layout, images: &[Image], to: &Path) -> Result<(), LayoutError> {
-    let file = File::create(to).map_err(failed("create", to))?;
+/// Writes the file that becomes `to`.
+fn write(layout: &Layout, images: &[Image], file: File, to: &Path) -> Result<(), LayoutError> {
     let mut tar = tar::Builder::new(BufWriter::new(file));
     let entries = images.iter().flat_map(|image| {
         image.names.iter().map(|name| Descriptor { annotations: names(name), ..image.manifest.clone() })

@@ -231,7 +231,7 @@ fn sorted(dir: &Path) -> Result<Vec<PathBuf>, LayoutError> {
 }
 
 /// Atomic: a file with the name is always complete.
-pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
     let partial = path.with_extension(format!("partial-{}", std::process::id()));
     let write = || -> io::Result<()> {
         let mut file = File::create(&partial)?;
@@ -239,7 +239,10 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> 
         file.sync_all()?;
         fs::rename(&partial, path)
     };
-    write().map_err(failed("write", path))
+    write().map_err(failed("write", path)).inspect_err(|_| {
+        // The first error is the one to report.
+        let _ = fs::remove_file(&partial);
+    })
 }
 
 pub(super) fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LayoutError {

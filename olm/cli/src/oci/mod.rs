@@ -9,5 +9,5 @@ mod libraries;
 mod program;
 
 pub use archive::archive;
-pub use layout::{Layout, LayoutError};
+pub use layout::{Layout, LayoutError, write_whole};
 pub use program::{Image, ImageError, Program, certificates};

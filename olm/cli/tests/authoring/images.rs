@@ -296,6 +296,28 @@ fn the_files_of_an_image_are_all_that_its_program_needs() {
     assert!(!run("/bin/sh").status.success(), "an image has no shell");
 }
 
+/// A limit of the size of files stands in for a full disk: any user can set it.
+#[test]
+fn an_archive_that_does_not_fit_leaves_nothing() {
+    let stage = Stage::new();
+    let (folder, archive) = (stage.path("out"), stage.path("out/images.tar"));
+    fs::create_dir(&folder).unwrap();
+    let path = program(stage.folder.path(), 62);
+    let [own, etcd] = ["olm", "etcd-operator"].map(|name| format!("{name}={}", path.display()));
+    // 8 KiB: more than each file of the archive, and less than the archive.
+    let limited = "trap '' XFSZ; ulimit -f 16; exec \"$@\"";
+    let out = Command::new("sh")
+        .args(["-c", limited, "sh", env!("CARGO_BIN_EXE_olm"), "self", "image", "--archive", &archive])
+        .args(["--binary", &own, "--binary", &etcd, "--certificates", &stage.path("certs/ca.crt")])
+        .env("HOME", "/nonexistent")
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{err}");
+    assert!(err.contains(&format!("failed to write {archive}: File too large")), "{err}");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "{err}");
+}
+
 #[test]
 fn bad_input_is_refused_before_anything_is_written() {
     let stage = Stage::new();

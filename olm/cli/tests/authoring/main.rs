@@ -13,6 +13,7 @@ mod images;
 mod mirror;
 mod opm;
 mod plans;
+mod proxies;
 mod read;
 mod serve;
 mod sources;
@@ -39,6 +40,9 @@ fn program() -> Command {
     command.env("HOME", "/nonexistent").env("NO_COLOR", "1");
     for name in ["KUBECONFIG", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG", "REGISTRY_AUTH_FILE"] {
         command.env_remove(name);
+    }
+    for name in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"] {
+        command.env_remove(name).env_remove(name.to_lowercase());
     }
     command
 }

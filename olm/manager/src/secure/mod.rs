@@ -39,7 +39,7 @@ const REVIEW: Duration = Duration::from_secs(3);
 /// When the address is unavailable.
 pub(crate) async fn run(ctx: Arc<Ctx>, address: SocketAddr, stop: CancellationToken) -> Result<(), Error> {
     let listen = |source| Error::Listen { address, source };
-    let listener = tokio::net::TcpListener::bind(address).await.map_err(listen)?;
+    let listener = olm_client::listen(address).await.map_err(listen)?;
     let certificate = certificate::CertificateManager::new(Arc::clone(&ctx));
     let settings = certificate.settings();
     let router = packages::router(Arc::clone(&ctx)).merge(admission(&ctx.namespace));

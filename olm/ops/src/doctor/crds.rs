@@ -70,6 +70,12 @@ fn one(
     Some(Problem::new(Code::CrdOutdated, object, why).fix(fix))
 }
 
+/// The fields and versions of this version of the program that a live definition lacks, as text.
+pub(crate) fn lacks(ours: &CustomResourceDefinition, live: &CustomResourceDefinition) -> Option<String> {
+    let missing = compare(ours, live).missing;
+    (!missing.is_empty()).then(|| listed(missing))
+}
+
 fn listed(mut paths: Vec<String>) -> String {
     let more = paths.len().saturating_sub(NAMED);
     paths.truncate(NAMED);

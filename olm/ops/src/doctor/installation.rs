@@ -10,7 +10,7 @@ use super::{
     facts::{Facts, Manager},
     problem::{Code, Problem},
 };
-use crate::manifests::{ManifestOptions, manifests};
+use crate::manifests::{ManifestOptions, is_newer, manifests};
 
 /// A holder that did not renew for this many lease durations is gone, even with clock skew.
 const STALE: i32 = 4;
@@ -57,7 +57,11 @@ fn of_manager(manager: &Manager, idles: bool, now: Timestamp) -> Vec<Problem> {
             "the manager has version {version}, this program has version {}",
             env!("CARGO_PKG_VERSION")
         );
-        out.push(Problem::new(Code::ManagerVersionDiffers, object.clone(), why).fix("olm self upgrade"));
+        let fix = match is_newer(version) {
+            true => format!("olm version  # use the program of version {version}"),
+            false => "olm self upgrade".to_owned(),
+        };
+        out.push(Problem::new(Code::ManagerVersionDiffers, object.clone(), why).fix(fix));
     }
     if let Some(deployment) = &manager.deployment {
         let status = deployment.status.as_ref();

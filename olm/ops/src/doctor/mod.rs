@@ -5,7 +5,7 @@
 
 mod authors;
 mod catalogs;
-mod crds;
+pub(crate) mod crds;
 mod facts;
 mod installation;
 mod leftovers;

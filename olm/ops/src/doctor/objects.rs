@@ -189,7 +189,7 @@ mod tests {
 
     fn installed(options: Option<ManifestOptions>) -> Installation {
         let version = Some(env!("CARGO_PKG_VERSION").to_owned());
-        Installation { namespace: "olm".into(), version, options }
+        Installation { namespace: "olm".into(), version, options, unknown_options: Vec::new() }
     }
 
     fn role_binding(compared: &mut [Compared]) -> &mut Compared {

@@ -7,7 +7,7 @@ use olm_engine::site::{CONSOLE, MANAGER};
 use serde_json::{Value, json};
 
 use super::{
-    CATALOG_READER_ROLE, ManifestOptions, POD_SECURITY, VERSION,
+    CATALOG_READER_ROLE, ManifestOptions, OLDEST_KUBERNETES, POD_SECURITY, VERSION,
     installation::OPTIONS_ANNOTATION,
     manifests,
     packages::{PACKAGES, PACKAGES_API},
@@ -33,9 +33,10 @@ const CONSOLE_TLS: &str = ".Values.console.tls";
 /// The console's extra arguments.
 const ARGUMENTS: &str = "markArguments";
 
-/// A pull secret, and a name of a shipped image.
+/// A pull secret, a name of a shipped image, and a variable.
 const PULL_SECRET: &str = "markPullSecret";
 const SHIPPED: &str = "markShipped";
+const VARIABLE: &str = "markVariable";
 
 /// A file of the chart: its path below the chart's folder, and its text.
 pub type File = (String, String);
@@ -151,6 +152,7 @@ fn marked() -> ManifestOptions {
         console_args: vec![ARGUMENTS.into()],
         shipped_images: [(SHIPPED.into(), SHIPPED.into())].into(),
         pull_secrets: vec![PULL_SECRET.into()],
+        env: vec![(VARIABLE.into(), VARIABLE.into())],
         console_tls: true,
         service_monitor: true,
         package_manifests: true,
@@ -228,7 +230,8 @@ fn set_apart(value: &mut Value, items: &mut Vec<Value>) {
 /// Replaces each mark by its expression, and each item mark by its item.
 fn templated(text: &str, items: &[String]) -> String {
     let mut out = String::with_capacity(text.len());
-    for line in text.lines() {
+    // The template of the item has the value too.
+    for line in text.lines().filter(|line| line.trim() != format!("value: {VARIABLE}")) {
         let indent = line.len() - line.trim_start().len();
         let key = line.trim_end_matches("markPorts").trim_end_matches("markResources").trim_end();
         // An item of a list begins with a dash, and its fields are indented behind it.
@@ -284,6 +287,8 @@ fn lists(item: &str) -> Option<&'static str> {
     const ARGUMENTS: &str = "{{- range .Values.imagePullSecrets }}\n- {{ printf \"--shipped-pull-secret=%s\" .name | quote }}\n{{- end }}";
     const IMAGES: &str = "{{- range $from, $to := .Values.catalogs.images }}\n\
          - {{ printf \"--shipped-image=%s=%s\" $from $to | quote }}\n{{- end }}";
+    const VARIABLES: &str =
+        "{{- range .Values.env }}\n- name: {{ .name | quote }}\n  value: {{ .value | quote }}\n{{- end }}";
     let item = item.replace('\'', "");
     if item == format!("- name: {PULL_SECRET}") {
         Some(SECRETS)
@@ -291,6 +296,8 @@ fn lists(item: &str) -> Option<&'static str> {
         Some(ARGUMENTS)
     } else if item == format!("- --shipped-image={SHIPPED}={SHIPPED}") {
         Some(IMAGES)
+    } else if item == format!("- name: {VARIABLE}") {
+        Some(VARIABLES)
     } else {
         None
     }
@@ -299,7 +306,7 @@ fn lists(item: &str) -> Option<&'static str> {
 fn head() -> String {
     format!(
         "apiVersion: v2\nname: olm\ndescription: Installs, upgrades, explains and removes operators from catalogs.\n\
-         type: application\nversion: {VERSION}\nappVersion: \"{VERSION}\"\nkubeVersion: \">=1.27.0-0\"\n"
+         type: application\nversion: {VERSION}\nappVersion: \"{VERSION}\"\nkubeVersion: \">=1.{OLDEST_KUBERNETES}.0-0\"\n"
     )
 }
 
@@ -315,6 +322,8 @@ fn values() -> Result<String, serde_yaml::Error> {
          imagePullSecrets: []\n\
          # Managers: one leads, the others are warm and take over. Two or more bring a PodDisruptionBudget.\n\
          replicas: {replicas}\n\
+         # Environment of the manager and the console, such as HTTPS_PROXY and NO_PROXY: a list of name and value.\n\
+         env: []\n\
          # Where it all is; the release's namespace when empty.\n\
          namespace: \"\"\n\
          # Of the manager.\n\

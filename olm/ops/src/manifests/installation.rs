@@ -11,9 +11,9 @@ use kube::{
 use olm_engine::resources::{Id, ResourceError, short};
 use olm_engine::site::{CONSOLE, MANAGER};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{ManifestOptions, PART_OF};
+use super::{ManifestOptions, PART_OF, VERSION_LABEL};
 use crate::pod_failure::PodFailure;
 
 /// Annotation of the manager's Deployment: the [`ManifestOptions`] of the installation, as JSON.
@@ -75,8 +75,10 @@ pub struct Installation {
     pub namespace: String,
     /// Its version, from the Deployment.
     pub version: Option<String>,
-    /// Its options; `None` when another tool than `olm self`, or a later version, made it.
+    /// Its options, as far as this version has them; `None` when another tool than `olm self` made it.
     pub options: Option<ManifestOptions>,
+    /// Names of its options that this version does not have, because a later one made it.
+    pub unknown_options: Vec<String>,
 }
 
 /// The state of one Deployment of an installation.
@@ -127,12 +129,25 @@ pub async fn find(client: &Client) -> Result<Option<Installation>, ResourceError
     if namespaces.len() > 1 {
         return Err(ResourceError::Several { what: "Deployment olm-manager", namespaces });
     }
-    let options = manager.annotations().get(OPTIONS_ANNOTATION);
+    let annotation = manager.annotations().get(OPTIONS_ANNOTATION);
+    let (options, unknown_options) = annotation.map(String::as_str).and_then(recorded).unzip();
+    let unknown_options = unknown_options.unwrap_or_default();
     Ok(Some(Installation {
         namespace: manager.namespace().unwrap_or_default(),
-        version: manager.labels().get("app.kubernetes.io/version").cloned(),
-        options: options.and_then(|text| serde_json::from_str(text).ok()),
+        version: manager.labels().get(VERSION_LABEL).cloned(),
+        options,
+        unknown_options,
     }))
+}
+
+/// The options in an annotation, and the names of those that this version does not have.
+fn recorded(text: &str) -> Option<(ManifestOptions, Vec<String>)> {
+    let mut fields: Map<String, Value> = serde_json::from_str(text).ok()?;
+    let known = serde_json::to_value(ManifestOptions::default()).ok()?;
+    let unknown: Vec<String> =
+        fields.keys().filter(|name| known.get(name.as_str()).is_none()).cloned().collect();
+    fields.retain(|name, _| known.get(name.as_str()).is_some());
+    Some((serde_json::from_value(Value::Object(fields)).ok()?, unknown))
 }
 
 /// The state of the Deployments of an installation, the manager's first.
@@ -401,6 +416,18 @@ mod tests {
         assert_eq!(status(1, 2, 2, 2).message, "the change is not observed yet");
         assert_eq!(status(2, 3, 1, 2).message, "1 of 2 pods available");
         assert!(!status(2, 3, 2, 2).ready, "a pod of the old template is still there");
+    }
+
+    #[test]
+    fn options_of_a_later_version_are_named() {
+        let chosen = ManifestOptions { replicas: 3, ..ManifestOptions::default() };
+        let mut fields = serde_json::to_value(chosen).unwrap();
+        let (options, unknown) = recorded(&fields.to_string()).unwrap();
+        assert_eq!((options.replicas, unknown), (3, Vec::new()));
+        fields["audit"] = "verbose".into();
+        let (options, unknown) = recorded(&fields.to_string()).unwrap();
+        assert_eq!((options.replicas, unknown), (3, vec!["audit".to_owned()]));
+        assert!(recorded("no JSON").is_none());
     }
 
     #[test]

@@ -3,12 +3,14 @@
 //! The dev cluster, `olm self install` and the Helm chart install the same objects; all are built here.
 //!
 //! * [`ManifestOptions`]: the options of an installation
-//! * [`manifests`], [`apply`]: the objects, and applying them
+//! * [`manifests`], [`preflight`], [`apply`]: the objects, checking and applying them
+//! * [`definitions`]: their CustomResourceDefinitions and those of the cluster
 //! * [`helm`], [`containerfile`]: the objects as a chart; the image that they run
 //! * [`installation`]: the live objects: finding, waiting, pruning and removing
 
 mod calls;
 pub mod containerfile;
+pub mod definitions;
 pub mod helm;
 pub mod installation;
 mod network;
@@ -31,9 +33,11 @@ use kube::{
 use serde_json::{Value, json};
 
 use olm_engine::resources::{ResourceError, Resources};
+use olm_version::Version;
 pub use options::{LOCAL_IMAGES, ManifestOptions, VERSION};
 pub use packages::{PACKAGES, PACKAGES_API};
 pub use surplus::surplus;
+pub use workloads::{NO_PROXY, OWN_VARIABLES};
 
 use crate::authority::{policies, webhook};
 
@@ -65,6 +69,8 @@ const POD_SECURITY: [(&str, &str); 2] = [
 ];
 /// The label that all objects of an installation carry, and its value.
 pub const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "olm");
+/// The label of Deployments and CustomResourceDefinitions with the version that applied them.
+pub const VERSION_LABEL: &str = "app.kubernetes.io/version";
 
 /// The objects of an installation, in the order in which they must be applied.
 ///
@@ -97,9 +103,25 @@ pub fn manifests(options: &ManifestOptions) -> Vec<Value> {
 fn crds() -> Vec<Value> {
     let mut crds: Vec<Value> =
         olm_api::crds().into_iter().filter_map(|crd| serde_json::to_value(crd).ok()).collect();
-    crds.iter_mut().for_each(label);
+    for crd in &mut crds {
+        label(crd);
+        crd["metadata"]["labels"][VERSION_LABEL] = VERSION.into();
+    }
     crds
 }
+
+/// Whether a version of an installation is newer than this program; `false` for text that is no version.
+#[must_use]
+pub fn is_newer(version: &str) -> bool {
+    match (Version::parse(version), Version::parse(VERSION)) {
+        (Ok(version), Ok(own)) => version > own,
+        _ => false,
+    }
+}
+
+/// The oldest minor version of Kubernetes 1 that an installation supports: the first that evaluates
+/// `matchConditions` of webhooks by default.
+pub const OLDEST_KUBERNETES: u32 = 28;
 
 /// Kinds that were added in a minor version of Kubernetes 1.
 const SINCE: [(&str, u32); 4] = [
@@ -138,10 +160,8 @@ pub async fn for_server(client: &Client, objects: Vec<Value>) -> Result<Vec<Valu
     let resources = Resources::new(client.clone());
     let mut missing = Vec::new();
     for (kind, _) in SINCE {
-        match resources.lookup(&GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind)).await {
-            Ok(_) => {}
-            Err(ResourceError::UnknownKind { .. }) => missing.push(kind),
-            Err(error) => return Err(error),
+        if !is_served(&resources, "admissionregistration.k8s.io", kind).await? {
+            missing.push(kind);
         }
     }
     let records = !missing.contains(&RECORDS);
@@ -150,6 +170,47 @@ pub async fn for_server(client: &Client, objects: Vec<Value>) -> Result<Vec<Valu
         false => !missing.iter().any(|kind| object["kind"] == *kind),
     };
     Ok(objects.into_iter().filter(taken).collect())
+}
+
+/// Whether the API server has the kind of [`ManifestOptions::service_monitor`], which the Prometheus operator
+/// brings.
+///
+/// # Errors
+/// When the API server does not report its kinds.
+pub async fn serves_service_monitors(client: &Client) -> Result<bool, ResourceError> {
+    is_served(&Resources::new(client.clone()), "monitoring.coreos.com", "ServiceMonitor").await
+}
+
+async fn is_served(resources: &Resources, group: &str, kind: &str) -> Result<bool, ResourceError> {
+    match resources.lookup(&GroupVersionKind::gvk(group, "v1", kind)).await {
+        Ok(_) => Ok(true),
+        Err(ResourceError::UnknownKind { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Checks that the API server accepts an installation's objects, by applying them without storing the result
+/// (dry run). Objects of olm's own kinds are not checked, because the live definitions may be those of another
+/// version. Neither are objects whose namespace, or whose role, the installation creates.
+///
+/// # Errors
+/// [`ResourceError`] for the first object that the API server refuses.
+pub async fn preflight(client: &Client, objects: &[Value]) -> Result<(), ResourceError> {
+    let resources = Resources::new(client.clone());
+    let own = |object: &Value| {
+        let api_version = object["apiVersion"].as_str().unwrap_or_default();
+        api_version.split_once('/').is_some_and(|(group, _)| group == olm_api::names::GROUP)
+    };
+    for object in objects {
+        if own(object) {
+            continue;
+        }
+        match resources.check_apply(object, FIELD_MANAGER).await {
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Applies an installation's objects in order, as [`FIELD_MANAGER`], and waits for each CRD to be established

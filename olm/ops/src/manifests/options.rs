@@ -52,7 +52,8 @@ pub struct ManifestOptions {
     pub shipped_catalog: bool,
     /// Extra objects, applied last (CatalogSources of the site).
     pub extra_catalogs: Vec<Value>,
-    /// Extra environment of the manager and the console, for example log levels.
+    /// Extra environment of the manager and the console, for example log levels and proxies. Not of
+    /// [`OWN_VARIABLES`](super::OWN_VARIABLES).
     pub env: Vec<(String, String)>,
 }
 

@@ -1,7 +1,9 @@
 use olm_engine::site::{CONSOLE, HTTP_PORT, MANAGER, NAMESPACE_VARIABLE, REGISTRIES};
 use serde_json::{Value, json};
 
-use super::{ManifestOptions, SECURE_PORT, SECURE_PORT_NAME, VERSION, installation::OPTIONS_ANNOTATION};
+use super::{
+    ManifestOptions, SECURE_PORT, SECURE_PORT_NAME, VERSION, VERSION_LABEL, installation::OPTIONS_ANNOTATION,
+};
 
 /// A numeric user, because `runAsNonRoot` can only be checked against a number.
 pub const USER: u32 = 65532;
@@ -15,11 +17,16 @@ const REGISTRIES_PATH: &str = "/etc/olm/registries";
 const SHIPPED_IMAGE: &str = "--shipped-image";
 const SHIPPED_PULL_SECRET: &str = "--shipped-pull-secret";
 
+/// Variables that the Deployments set themselves.
+pub const OWN_VARIABLES: [&str; 4] = ["POD_NAME", "POD_NAMESPACE", NAMESPACE_VARIABLE, "OLM_CATALOG_URL"];
+/// `NO_PROXY` of an installation behind a proxy: Services of the cluster are reached directly.
+pub const NO_PROXY: &str = ".svc,.cluster.local";
+
 pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
     let mut args = vec![
         "manager".into(),
-        format!("--listen=0.0.0.0:{HTTP_PORT}"),
-        format!("--secure-listen=0.0.0.0:{SECURE_PORT}"),
+        format!("--listen=[::]:{HTTP_PORT}"),
+        format!("--secure-listen=[::]:{SECURE_PORT}"),
         format!("--cache-dir={CACHE}"),
         format!("--registries={REGISTRIES_PATH}/registries.yaml"),
         format!("--pull-cas-dir={REGISTRIES_PATH}"),
@@ -51,7 +58,7 @@ const CONSOLE_TLS: &str = "olm-console-tls";
 const CONSOLE_TLS_PATH: &str = "/etc/olm/console-tls";
 
 pub(super) fn console(options: &ManifestOptions, image: &str) -> Vec<Value> {
-    let mut args = vec!["console".into(), format!("--listen=0.0.0.0:{HTTP_PORT}")];
+    let mut args = vec!["console".into(), format!("--listen=[::]:{HTTP_PORT}")];
     // Mounted rather than watched: that needs no right, and the Secret is optional.
     let mut volumes = vec![json!({ "name": "files", "secret": { "secretName": CONSOLE, "optional": true } })];
     let mut mounts = vec![json!({ "name": "files", "mountPath": CONSOLE_PATH, "readOnly": true })];
@@ -156,7 +163,7 @@ impl Pod<'_> {
                 "namespace": options.namespace,
                 "labels": {
                     "app.kubernetes.io/name": self.name,
-                    "app.kubernetes.io/version": VERSION,
+                    VERSION_LABEL: VERSION,
                 },
             },
             "spec": {

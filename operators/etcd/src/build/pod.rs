@@ -251,6 +251,7 @@ fn mounts(cluster: &Validated) -> Vec<VolumeMount> {
 }
 
 fn command(cluster: &Validated, member: &Member<'_>, addressing: &dyn Addressing) -> Vec<String> {
+    // In Go, the listen address 0.0.0.0 includes all addresses of IPv6.
     let mut command = vec![
         "/usr/local/bin/etcd".into(),
         format!("--data-dir={DATA_DIR}"),

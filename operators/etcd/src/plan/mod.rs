@@ -247,11 +247,18 @@ fn pod_state(observed: &Observed, pod: &PodView) -> String {
         }
         Some(End::NoData) | None => {}
     }
-    let class = observed.claim(name).and_then(|claim| claim.pending_class.as_ref());
-    if let Some(class) = class {
-        let missing = observed.storage_classes.as_ref().is_some_and(|classes| !classes.contains(class));
-        let which = if missing { ", which does not exist" } else { "" };
-        text.push_str(&format!("; its claim waits for a volume of StorageClass {class}{which}"));
+    match observed.claim(name).and_then(|claim| claim.pending_class.as_deref()) {
+        Some("") => text.push_str(
+            "; its claim waits for a volume and names no StorageClass. hint: make a StorageClass the default \
+             (annotation storageclass.kubernetes.io/is-default-class), or create the EtcdCluster with \
+             spec.storage.storageClassName",
+        ),
+        Some(class) => {
+            let missing = observed.storage_classes.as_ref().is_some_and(|classes| !classes.contains(class));
+            let which = if missing { ", which does not exist" } else { "" };
+            text.push_str(&format!("; its claim waits for a volume of StorageClass {class}{which}"));
+        }
+        None => {}
     }
     text
 }

@@ -79,6 +79,32 @@ fn what_kubernetes_refuses_reaches_the_status_once() {
 }
 
 #[test]
+fn data_in_pods_for_lack_of_a_default_class_is_noted() {
+    let noted = |spec: serde_json::Value, observed: Observed| {
+        let (cluster, old) = (validate(&cluster(spec)).unwrap(), EtcdClusterStatus::default());
+        let new = status(&old, &cluster, &observed, &decide(&cluster, &old, &observed));
+        new.condition("SpecAccepted").unwrap().message.clone()
+    };
+    let (size, mode) = (
+        serde_json::json!({ "size": 3 }),
+        |mode: &str| serde_json::json!({ "size": 3, "storage": { "mode": mode } }),
+    );
+    let unknown = noted(size.clone(), nothing_seen());
+    assert!(unknown.contains("spec.storage: the operator has no list of StorageClasses"), "{unknown}");
+    let none = || Observed { storage_classes: Some(["fast".to_owned()].into()), ..nothing_seen() };
+    let text = noted(size.clone(), none());
+    assert!(text.contains("spec.storage: Kubernetes has no default StorageClass, so new members"), "{text}");
+    for (spec, observed) in [
+        (size, Observed { volumes: true, ..none() }),
+        (mode("Pod"), none()),
+        (mode("Volume"), Observed { volumes: true, ..none() }),
+    ] {
+        let text = noted(spec, observed);
+        assert!(!text.contains("spec.storage"), "{text}");
+    }
+}
+
+#[test]
 fn the_same_observation_twice_gives_the_same_status() {
     let cluster = validate(&cluster(serde_json::json!({ "size": 3 }))).unwrap();
     let observed = nothing_seen();

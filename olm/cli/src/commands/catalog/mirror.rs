@@ -103,9 +103,7 @@ pub async fn run(args: MirrorArgs) -> Result<(), Failure> {
     if let Some(registry) = &args.mapping {
         let path = args.to.join("mirror-sets.yaml");
         let text = sets::write(registry, images.iter().map(|image| image.image.as_str()))?;
-        fs::write(&path, text).map_err(|error| {
-            Failure::new(Code::Unexpected, format!("failed to write {}: {error}", path.display()))
-        })?;
+        oci::write_whole(&path, text.as_bytes()).map_err(refused)?;
     }
     let mirrored = Mirrored {
         layout: args.to.display().to_string(),

@@ -2,7 +2,7 @@
 
 use clap::Parser as _;
 use olm_kube_schema::names::is_dns_subdomain;
-use olm_ops::manifests::ManifestOptions;
+use olm_ops::manifests::{ManifestOptions, NO_PROXY, OWN_VARIABLES};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
@@ -32,6 +32,10 @@ pub(super) fn choose(mut options: ManifestOptions, args: &ChosenArgs) -> Result<
         // A single empty name removes all.
         options.pull_secrets = args.pull_secret.iter().filter(|name| !name.is_empty()).cloned().collect();
         check_secrets(&options.pull_secrets)?;
+    }
+    if !args.env.is_empty() {
+        // A single empty one removes all.
+        options.env = environment(&args.env)?;
     }
     options.replicas = args.replicas.unwrap_or(options.replicas);
     for (field, values) in [("requests", &args.requests), ("limits", &args.limits)] {
@@ -79,6 +83,23 @@ pub(super) fn choose(mut options: ManifestOptions, args: &ChosenArgs) -> Result<
         }
     }
     Ok(options)
+}
+
+/// The variables, the last of each name. A proxy is not used within the cluster, unless `NO_PROXY` is given.
+fn environment(given: &[(String, String)]) -> Result<Vec<(String, String)>, Failure> {
+    let mut variables: Vec<(String, String)> = Vec::new();
+    for (name, value) in given.iter().filter(|(name, _)| !name.is_empty()) {
+        if OWN_VARIABLES.contains(&name.as_str()) {
+            return Err(Failure::new(Code::Usage, format!("--env: {name} is reserved for olm")));
+        }
+        variables.retain(|(known, _)| known != name);
+        variables.push((name.clone(), value.clone()));
+    }
+    let has = |wanted: &str| variables.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
+    if ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"].into_iter().any(has) && !has("NO_PROXY") {
+        variables.push(("NO_PROXY".to_owned(), NO_PROXY.to_owned()));
+    }
+    Ok(variables)
 }
 
 fn check_secrets(names: &[String]) -> Result<(), Failure> {
@@ -177,6 +198,26 @@ mod tests {
         assert_eq!((none.pull_secrets.len(), none.registry), (0, None));
         let error = choose(first, &chosen(&["--pull-secret", "No Name"])).unwrap_err();
         assert!(error.message.starts_with("--pull-secret: \"No Name\""), "{}", error.message);
+    }
+
+    #[test]
+    fn a_proxy_is_not_used_within_the_cluster() {
+        let proxy = "HTTPS_PROXY=http://proxy.example:3128";
+        let env = |line: &[&str]| choose(ManifestOptions::default(), &chosen(line)).map(|chosen| chosen.env);
+        let own = |list: &[(&str, &str)]| -> Vec<(String, String)> {
+            list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let through = ("HTTPS_PROXY", "http://proxy.example:3128");
+        assert_eq!(env(&["--env", proxy]).unwrap(), own(&[through, ("NO_PROXY", ".svc,.cluster.local")]));
+        let all = ["--env", "no_proxy=10.0.0.0/8", "--env", proxy];
+        assert_eq!(env(&all).unwrap(), own(&[("no_proxy", "10.0.0.0/8"), through]));
+        // The last of a name counts, an upgrade retains them, and an empty one removes all.
+        let log = choose(ManifestOptions::default(), &chosen(&["--env=A=1", "--env=A=2=3"])).unwrap();
+        assert_eq!(log.env, own(&[("A", "2=3")]));
+        assert_eq!(choose(log.clone(), &chosen(&[])).unwrap().env, log.env);
+        assert!(choose(log, &chosen(&["--env="])).unwrap().env.is_empty());
+        let error = env(&["--env", "POD_NAME=a"]).unwrap_err();
+        assert_eq!(error.message, "--env: POD_NAME is reserved for olm");
     }
 
     #[test]

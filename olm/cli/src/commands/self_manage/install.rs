@@ -5,12 +5,17 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
-use olm_ops::manifests::{self, ManifestOptions, VERSION, installation};
+use olm_engine::resources::ResourceError;
+use olm_ops::manifests::{
+    self, ManifestOptions, OLDEST_KUBERNETES, VERSION, definitions, installation, is_newer,
+};
+use serde_json::Value;
 
 use super::{
     choose::choose,
     found::{found, namespace, not_installed},
-    image, nodes,
+    image,
+    nodes::{self, ImageArchitectures},
     registry::Registry,
 };
 use crate::{
@@ -29,6 +34,7 @@ pub(super) enum Task {
 
 pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> Result<(), Failure> {
     let client = context::connect(global).await?;
+    check_kubernetes(&client).await?;
     if let Some(other_olm) = olm_ops::find_other_olm(&client).await? {
         return Err(Failure::new(Code::Refused, format!("{other_olm}; two managers of one API conflict"))
             .hint(format!("stop it with `{}`", other_olm.fix()))
@@ -38,19 +44,18 @@ pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> R
     if task == Task::Upgrade && before.is_none() {
         return Err(not_installed());
     }
-    if let Some(live) = before.as_ref().and_then(|b| b.version.as_deref())
-        && newer(live)
-        && !args.allow_downgrade
-    {
-        return Err(Failure::new(
-            Code::Refused,
-            format!("the installed version {live} is newer than this program ({VERSION})"),
-        )
-        .hint("use a newer `olm`, or pass --allow-downgrade"));
+    if let Some(before) = &before {
+        check_downgrade(before, args.allow_downgrade)?;
     }
     let mut options = choose(start(global, before.as_ref())?, &args.chosen)?;
+    if options.service_monitor && !manifests::serves_service_monitors(&client).await? {
+        let text = "kind ServiceMonitor of monitoring.coreos.com/v1 is not served by the cluster";
+        return Err(Failure::new(Code::Refused, text)
+            .hint("install the Prometheus operator, or pass --service-monitor=false"));
+    }
     images(&client, &mut options, before.as_ref(), &args).await?;
     let objects = manifests::for_server(&client, manifests::manifests(&options)).await?;
+    check_objects(&client, &objects).await?;
     let progress = Progress::new(global.color.enabled_on_stderr());
     manifests::apply(&client, &objects).await?;
     progress.done(&format!("applied {} objects in namespace {}", objects.len(), options.namespace));
@@ -74,6 +79,62 @@ pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> R
     Ok(())
 }
 
+async fn check_kubernetes(client: &Client) -> Result<(), Failure> {
+    let cluster = client.apiserver_version().await?;
+    if is_too_old(&cluster.major, &cluster.minor) {
+        let version = &cluster.git_version;
+        let text = format!("the cluster runs Kubernetes {version}, expected 1.{OLDEST_KUBERNETES} or newer");
+        return Err(Failure::new(Code::Refused, text));
+    }
+    Ok(())
+}
+
+fn is_too_old(major: &str, minor: &str) -> bool {
+    // Vendors write `28+`.
+    let minor: String = minor.chars().take_while(char::is_ascii_digit).collect();
+    major == "1" && minor.parse::<u32>().is_ok_and(|minor| minor < OLDEST_KUBERNETES)
+}
+
+/// Refuses to replace a newer version, and to drop settings that only that one has, unless that is allowed.
+fn check_downgrade(before: &installation::Installation, allowed: bool) -> Result<(), Failure> {
+    let unknown = before.unknown_options.join(", ");
+    let refusal = match before.version.as_deref().filter(|version| is_newer(version)) {
+        Some(version) => format!("the installed version {version} is newer than this program ({VERSION})"),
+        None if unknown.is_empty() => return Ok(()),
+        None => format!("the installation has settings that version {VERSION} does not have: {unknown}"),
+    };
+    if !allowed {
+        return Err(Failure::new(Code::Refused, refusal).hint("use a newer `olm`, or pass --allow-downgrade"));
+    }
+    if !unknown.is_empty() {
+        eprintln!("warning: settings that version {VERSION} does not have are removed: {unknown}");
+    }
+    Ok(())
+}
+
+/// Refuses before the first write what the API server rejects, and definitions that would damage existing
+/// objects.
+async fn check_objects(client: &Client, objects: &[Value]) -> Result<(), Failure> {
+    let conflicts = definitions::conflicts(client, objects).await?;
+    if !conflicts.is_empty() {
+        let text = format!("version {VERSION} would damage objects of this cluster; no object was changed\n");
+        return Err(Failure::new(Code::Refused, text + &conflicts.join("\n"))
+            .hint("use the version of `olm` that stored the objects, or a newer one"));
+    }
+    manifests::preflight(client, objects).await.map_err(|error| rejected(&error))
+}
+
+fn rejected(error: &ResourceError) -> Failure {
+    let code = if error.is_forbidden() {
+        Code::Forbidden
+    } else if error.is_refused() {
+        Code::Refused
+    } else {
+        Code::Unexpected
+    };
+    Failure::new(code, format!("{error}; no object was changed"))
+}
+
 /// The images in a registry: pushed, looked up in the one that was chosen, or for another version in that of
 /// the installation.
 async fn images(
@@ -86,7 +147,10 @@ async fn images(
         let registry = Registry::parse(push)?;
         let access = access(&args.access)?;
         let built = image::build(&args.content, None)?;
-        nodes::check(client, &built.images).await?;
+        let images: Vec<ImageArchitectures> =
+            built.images.iter().map(ImageArchitectures::of_layout).collect();
+        let hint = "pass programs for the nodes with --binary olm=PATH and --binary etcd-operator=PATH";
+        nodes::check(client, &images, hint).await?;
         registry.use_in(options, built.push(&registry, &access).await?);
         return Ok(());
     }
@@ -94,7 +158,10 @@ async fn images(
     let recorded = options.registry.clone().filter(|_| !is_same);
     let Some(registry) = args.chosen.registry.clone().or(recorded) else { return Ok(()) };
     let registry = Registry::parse(&registry)?;
-    registry.use_in(options, registry.look_up(&access(&args.access)?).await?);
+    let access = access(&args.access)?;
+    let pinned = registry.look_up(&access).await?;
+    nodes::check(client, &registry.platforms(&pinned, &access).await?, &registry.push_hint()).await?;
+    registry.use_in(options, pinned);
     Ok(())
 }
 
@@ -143,13 +210,6 @@ fn start(global: &Global, before: Option<&installation::Installation>) -> Result
 fn is_default(image: &str) -> bool {
     let name = |image: &str| image.rsplit_once(':').map(|(name, _)| name.to_owned());
     name(image) == name(&ManifestOptions::default().image)
-}
-
-fn newer(live: &str) -> bool {
-    match (semver::Version::parse(live), semver::Version::parse(VERSION)) {
-        (Ok(live), Ok(own)) => live > own,
-        _ => false,
-    }
 }
 
 async fn ready(
@@ -214,6 +274,7 @@ mod tests {
             namespace: "olm".into(),
             version: Some(version.into()),
             options: Some(ManifestOptions { image: image.into(), replicas: 2, ..ManifestOptions::default() }),
+            unknown_options: Vec::new(),
         }
     }
 
@@ -228,10 +289,26 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_newer_is_newer() {
-        assert!(newer("99.0.0"));
-        assert!(!newer(VERSION));
-        assert!(!newer("0.0.1"));
-        assert!(!newer("not a version"));
+    fn a_kubernetes_before_the_oldest_supported_is_too_old() {
+        assert!(is_too_old("1", "27") && is_too_old("1", "9+"));
+        assert!(!is_too_old("1", "28") && !is_too_old("1", "28+") && !is_too_old("1", "36"));
+        assert!(!is_too_old("2", "0") && !is_too_old("", ""));
+    }
+
+    #[test]
+    fn a_newer_version_and_its_settings_are_replaced_only_if_allowed() {
+        let refused = |version: &str, unknown: &[&str]| {
+            let unknown_options = unknown.iter().map(ToString::to_string).collect();
+            let before = installation::Installation { unknown_options, ..installed(version, "i") };
+            assert!(check_downgrade(&before, true).is_ok());
+            check_downgrade(&before, false).err().map(|failure| failure.message)
+        };
+        assert_eq!(refused(VERSION, &[]), None);
+        assert_eq!(refused("0.0.1", &[]), None);
+        assert_eq!(refused("not a version", &[]), None);
+        let newer = format!("the installed version 99.0.0 is newer than this program ({VERSION})");
+        assert_eq!(refused("99.0.0", &["audit"]).unwrap(), newer);
+        let settings = format!("the installation has settings that version {VERSION} does not have: a, b");
+        assert_eq!(refused(VERSION, &["a", "b"]).unwrap(), settings);
     }
 }

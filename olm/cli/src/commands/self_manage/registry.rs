@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use olm_catalog_sources::{Options, SourceError, pin_image};
+use olm_catalog_sources::{Options, SourceError, image_platforms, pin_image};
 use olm_ops::manifests::{LOCAL_IMAGES, ManifestOptions};
 
-use super::image::names;
+use super::{image::names, nodes::ImageArchitectures};
 use crate::{
     exit::{Code, Failure},
     source::failure,
@@ -62,6 +62,29 @@ impl Registry {
             pinned.insert(name, found);
         }
         Ok(pinned)
+    }
+
+    /// The architectures of images in the registry.
+    pub(super) async fn platforms(
+        &self,
+        pinned: &Pinned,
+        access: &Options,
+    ) -> Result<Vec<ImageArchitectures>, Failure> {
+        let mut images = Vec::new();
+        for image in pinned.values() {
+            let platforms = image_platforms(image, access).await.map_err(|error| failure(&error))?;
+            images.push(ImageArchitectures::of_registry(image, &platforms));
+        }
+        Ok(images)
+    }
+
+    /// How images for other nodes get into the registry.
+    pub(super) fn push_hint(&self) -> String {
+        format!(
+            "push images for the nodes with `olm self image --push {} --binary olm=PATH --binary \
+             etcd-operator=PATH`",
+            self.0
+        )
     }
 
     /// Makes an installation use the images: its own pods, and the operators of the shipped catalog.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use olm_engine::site::MANAGER;
-use olm_ops::manifests::{VERSION, for_server, installation, manifests};
+use olm_ops::manifests::{VERSION, for_server, installation, is_newer, manifests};
 use serde::Serialize;
 
 use super::found::{found, not_installed};
@@ -48,8 +48,11 @@ async fn read(global: &Global) -> Result<Status, Failure> {
     let objects = installation::objects(&client, &namespace).await?;
     let lease = Api::<Lease>::namespaced(client.clone(), &namespace).get_opt(MANAGER).await?;
     let missing = match installation.options.as_ref() {
-        Some(options) => missing(&for_server(&client, manifests(options)).await?, &objects),
-        None => Vec::new(),
+        // A newer version has other objects.
+        Some(options) if !installation.version.as_deref().is_some_and(is_newer) => {
+            missing(&for_server(&client, manifests(options)).await?, &objects)
+        }
+        _ => Vec::new(),
     };
     Ok(Status {
         version: installation.version,
@@ -85,7 +88,9 @@ fn text(status: &Status) -> String {
         status.namespace,
         if status.ready { "ready" } else { "not ready" }
     );
-    if status.version.as_deref() != Some(VERSION) {
+    if status.version.as_deref().is_some_and(is_newer) {
+        let _ = writeln!(out, "this program is version {VERSION}; use `olm` of version {version}");
+    } else if status.version.as_deref() != Some(VERSION) {
         let _ =
             writeln!(out, "this program is version {VERSION}; run `olm self upgrade` to upgrade the cluster");
     }

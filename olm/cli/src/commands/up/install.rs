@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use olm_engine::resources::ResourceError;
-use olm_ops::manifests::{ManifestOptions, for_server, manifests};
+use olm_ops::manifests::{ManifestOptions, NO_PROXY, for_server, manifests};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -118,7 +118,7 @@ fn set_proxy(objects: &mut [Value], port: u16) {
     let Some(container) = pod["containers"].get_mut(0) else { return };
     let proxy = format!("http://host.olm.internal:{port}");
     push(container, "env", json!({"name": "HTTPS_PROXY", "value": proxy}));
-    push(container, "env", json!({"name": "NO_PROXY", "value": ".svc,.cluster.local"}));
+    push(container, "env", json!({"name": "NO_PROXY", "value": NO_PROXY}));
 }
 
 /// The pod spec of the manager's Deployment.

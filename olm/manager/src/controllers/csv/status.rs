@@ -87,6 +87,8 @@ fn stand(status: &mut ClusterServiceVersionStatus, generation: Option<i64>, now:
         _ => Health::Working(reason, message),
     };
     health::conditions(&mut standing, &health, generation, now);
+    // A definition without `type` left entries that have neither a type nor a phase.
+    let history = history.into_iter().filter(|entry| entry.phase != CsvPhase::None);
     status.conditions = standing.into_iter().map(to_entry).chain(history).collect();
 }
 
@@ -319,6 +321,19 @@ mod tests {
             ["Pending/RequirementsUnknown", "InstallReady/AllRequirementsMet", "Installing/InstallSucceeded"];
         assert_eq!(steps, all);
         assert_eq!(status.phase, CsvPhase::Installing);
+    }
+
+    #[test]
+    fn entries_without_a_type_and_a_phase_are_dropped() {
+        let succeeded = decision(CsvPhase::Succeeded, "InstallSucceeded");
+        let mut csv = ClusterServiceVersion::default();
+        let mut stored = status(&csv, &succeeded, Timestamp::now());
+        let pruned = CsvCondition { reason: Some("Ready".into()), ..CsvCondition::default() };
+        stored.conditions.splice(0..0, [pruned.clone(), pruned]);
+        csv.status = Some(stored);
+        let new = status(&csv, &succeeded, Timestamp::now());
+        let is_whole = |entry: &CsvCondition| entry.type_.is_some() || entry.phase != CsvPhase::None;
+        assert!(new.conditions.iter().all(is_whole), "{:?}", new.conditions);
     }
 
     /// The rights of an operator may be thousands.

@@ -68,6 +68,24 @@ fn a_first_member_that_does_not_start_is_reported() {
 }
 
 #[test]
+fn a_claim_that_no_storage_class_provisions_is_reported_with_the_next_step() {
+    let goal = Goal { size: 1, version: "3.4.23".into(), ..Goal::default() };
+    let pod = PodView {
+        name: "orders-a".into(),
+        waiting: Some("pod has unbound immediate PersistentVolumeClaims".into()),
+        version: goal.version.clone(),
+        ..PodView::default()
+    };
+    let claim =
+        ClaimView { name: "orders-a".into(), pending_class: Some(String::new()), ..ClaimView::default() };
+    let observed = Observed { pods: vec![pod], claims: vec![claim], ..Observed::default() };
+    let decision = plan(&goal, &Memory::default(), &observed);
+    let wanted =
+        "its claim waits for a volume and names no StorageClass. hint: make a StorageClass the default";
+    assert!(decision.message.contains(wanted), "{}", decision.message);
+}
+
+#[test]
 fn a_voter_with_a_full_disk_is_reported_with_the_cause() {
     let mut world = running(3);
     let name = world.nth_pod(1).unwrap();
