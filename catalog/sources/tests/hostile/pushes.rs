@@ -58,7 +58,7 @@ async fn a_push_without_the_right_names_the_repository_and_the_credentials() {
         // When an image is pushed
         let text = push.denied().await;
         // Then the message names them, and the right to push was asked for
-        assert!(text.contains("(401: UNAUTHORIZED)"), "{text}");
+        assert!(text.contains("(401)"), "{text}");
         assert!(text.contains(&format!("tried secret olm/pull, entry {host} (user bob)")), "{text}");
         assert!(text.ends_with("check their push permission"), "{text}");
         let asked = registry.asked();
