@@ -16,6 +16,6 @@ pub use program::{EPOCH, Image, ImageError, Program, certificates};
 pub use {
     elf::{Architecture, Elf},
     libraries::{Files, libraries},
-    program::{Certificates, SEARCH_PATH},
+    program::SEARCH_PATH,
     tree::{Content, Entry, Tree},
 };
