@@ -9,6 +9,7 @@ mod oci;
 mod offline;
 mod output;
 mod pages;
+mod product;
 mod prose;
 mod removed;
 mod signals;
