@@ -7,8 +7,8 @@ export CARGO_TERM_COLOR ?= auto
 
 ## demo: install what is missing, build, start a dev cluster with the etcd operator and a three-member etcd
 demo: deps
-	$(CARGO) build --release --bins
-	exec target/release/olm up --demo
+	$(CARGO) build --bins
+	exec target/debug/olm up --demo
 
 ## test: run everything that can run on this machine; list what was skipped and why
 test: deps

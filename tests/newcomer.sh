@@ -227,7 +227,7 @@ mkdir "$HOME"
 cd "$work/olm"
 if [ -n "$programs" ]; then
     mkdir target
-    for profile in release dist; do ln -s "$programs" "target/$profile"; done
+    for profile in debug dist; do ln -s "$programs" "target/$profile"; done
     # For the Makefile: the build does nothing.
     export CARGO=true
 fi
