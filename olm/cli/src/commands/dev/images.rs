@@ -115,10 +115,11 @@ fn list(store: &ImageStore, out: &OutputArgs) -> Result<(), Failure> {
             ("SIZE", |s| s.bytes.map(|bytes| format!("{:.1} MB", bytes as f64 / 1e6)).unwrap_or_default()),
             ("WHAT", |s| s.description.clone()),
         ],
+        wide: &[],
         name: |s| s.image.clone(),
         empty: "No images.",
     }
-    .print(out.output, !out.no_headers)
+    .print(out)
 }
 
 /// Loads all images of a file, or its only one under the given name.
