@@ -13,6 +13,8 @@ mod operators;
 mod own;
 mod plan;
 mod policy;
+#[cfg(test)]
+mod printed;
 mod servers;
 mod settings;
 mod sources;

@@ -94,7 +94,7 @@ fn failed(pod: &str, container: &str, error: kube::Error) -> Failure {
     let failure = Failure::from(olm_ops::Error::kube(format!("read the logs of {pod}/{container}"))(error));
     // The API server reports a container without logs as an invalid request.
     if failure.code == Code::Unexpected {
-        failure.hint("olm events shows why a container does not start")
+        failure.hint("`olm events` shows why a container does not start")
     } else {
         failure
     }

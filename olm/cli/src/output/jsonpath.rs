@@ -1,6 +1,5 @@
-//! `-o jsonpath=TEMPLATE` in kubectl's dialect: text and `{...}` with a path, a quoted text, or
-//! `{range PATH}...{end}`. The paths are those of RFC 9535, except that `$` and `@` are optional and that a field
-//! after a dot may contain any character; a backslash escapes a dot in it.
+//! `-o jsonpath=TEMPLATE` in kubectl's dialect: `{...}` holds a path, a quoted text or `range PATH`. Paths are those of
+//! RFC 9535 with an optional `$` or `@`; a field after a dot may contain any character, a backslash escapes a dot.
 
 use jsonpath_rust::{
     parser::{model::JpQuery, parse_json_path},
@@ -83,10 +82,9 @@ fn end_of_action(text: &str) -> Option<usize> {
             _ if escaped => escaped = false,
             _ if c == '\\' => escaped = true,
             Some(q) if q == c => quote = None,
-            Some(_) => {}
             None if matches!(c, '"' | '\'') => quote = Some(c),
             None if c == '}' => return Some(at),
-            None => {}
+            _ => {}
         }
     }
     None
@@ -102,7 +100,6 @@ fn quoted(text: &str) -> Option<String> {
         out.push(match escape {
             Some('n') => '\n',
             Some('t') => '\t',
-            Some('r') => '\r',
             Some(other) => other,
             None => c,
         });
@@ -157,12 +154,11 @@ fn end_of_brackets(text: &str) -> Option<usize> {
     for (at, c) in text.char_indices() {
         match (quote, c) {
             (Some(q), _) if q == c => quote = None,
-            (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(c),
             (None, '[') => depth += 1,
             (None, ']') if depth == 1 => return Some(at + 1),
             (None, ']') => depth -= 1,
-            (None, _) => {}
+            _ => {}
         }
     }
     None
