@@ -133,7 +133,7 @@ fn an_etcd_version_that_is_not_here_is_named_in_the_event() {
             return Ok(());
         };
         if cluster.data_dir.is_none() {
-            olm_tests::skipped("an_etcd_version_that_is_not_here", "concerns the dev cluster's image table");
+            olm_tests::skipped("an_etcd_version_that_is_not_here", "concerns the dev cluster's images");
             return Ok(());
         }
         let ns = "absent";

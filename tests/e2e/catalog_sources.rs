@@ -1,9 +1,9 @@
 //! Every source of a CatalogSource, with the real manager: a real registry, a ConfigMap, a web server, a
 //! catalog server.
 //!
-//! The manager's sources run in the cluster as pods: its network differs from the machine's. Docker's
-//! registry is a program of the machine, which every container of the dev cluster has; one on the machine's
-//! own network writes to the same directory, so that `skopeo` can push.
+//! The manager's sources run in the cluster as pods: its network differs from the machine's. One of them is
+//! Docker's registry. Another one on the machine's own network writes to the same directory, so that `skopeo` can
+//! push; the node pulls the image of the first one from it.
 
 use std::fs;
 
@@ -47,34 +47,33 @@ fn condition<'a>(status: &'a Value, type_: &str) -> Option<&'a Value> {
     status["conditions"].as_array()?.iter().find(|c| c["type"] == type_)
 }
 
-/// A pod with a program of the machine, and its Service.
+/// The image of the manager.
+const OLM: &str = concat!("localhost/olm/olm:", env!("CARGO_PKG_VERSION"));
+
+/// A pod, which runs as root, and its Service.
 fn serve(
     cluster: &Cluster,
     ns: &str,
-    name: &str,
+    (name, image): (&str, &str),
     port: u16,
     command: &[&str],
     volumes: &[(&str, Value)],
 ) -> Result<()> {
-    let mounts: Vec<Value> = volumes
-        .iter()
-        .enumerate()
-        .map(|(i, (path, _))| json!({ "name": format!("v{i}"), "mountPath": path }))
-        .collect();
-    let volumes: Vec<Value> = volumes
-        .iter()
-        .enumerate()
-        .map(|(i, (_, volume))| {
-            let mut volume = volume.clone();
-            volume["name"] = format!("v{i}").into();
-            volume
-        })
-        .collect();
+    let mount =
+        |(i, (path, _)): (usize, &(&str, Value))| json!({ "name": format!("v{i}"), "mountPath": path });
+    let mounts: Vec<Value> = volumes.iter().enumerate().map(mount).collect();
+    let named = |(i, (_, volume)): (usize, &(&str, Value))| {
+        let mut volume = volume.clone();
+        volume["name"] = format!("v{i}").into();
+        volume
+    };
+    let volumes: Vec<Value> = volumes.iter().enumerate().map(named).collect();
     let labels = json!({ "app": name });
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": ns, "labels": labels },
         "spec": { "volumes": volumes, "containers": [{
-            "name": name, "image": concat!("localhost/olm/olm:", env!("CARGO_PKG_VERSION")), "command": command, "volumeMounts": mounts,
+            "name": name, "image": image, "command": command, "volumeMounts": mounts,
+            "securityContext": { "runAsUser": 0 },
             "ports": [{ "containerPort": port }],
             "readinessProbe": { "tcpSocket": { "port": port }, "periodSeconds": 1 },
         }] },
@@ -99,11 +98,23 @@ fn web_server(cluster: &Cluster, ns: &str) -> Result<()> {
     serve(
         cluster,
         ns,
-        "server",
+        ("server", OLM),
         8080,
         &command,
         &[("/content", json!({ "configMap": { "name": "content" } }))],
     )
+}
+
+/// Pushes an image of this machine's Docker registry with `olm self image`, which names it olm; returns its name for
+/// the node.
+fn push_registry(cluster: &Cluster, registry: &Registry) -> Result<String> {
+    let program = program("docker-registry").context("docker-registry")?;
+    let binary = format!("olm={}", program.display());
+    let (host, unused) = (&registry.host, "etcd-operator=/bin/true");
+    let push =
+        ["self", "image", "--push", host, "--plain-http", host, "--binary", &binary, "--binary", unused];
+    cluster.olm_ok(&push)?;
+    Ok(format!("{host}/olm:{}", env!("CARGO_PKG_VERSION")))
 }
 
 fn push_bundle(registry: &Registry, version: &str) -> Result<String> {
@@ -182,7 +193,7 @@ fn a_catalog_image_is_read_polled_and_kept() {
         if cluster.data_dir.is_none() {
             skipped(
                 NAME,
-                "the registry's pod needs programs of this machine, and KUBECONFIG names another cluster",
+                "the registry's pod needs files of this machine, and KUBECONFIG names another cluster",
             );
             return Ok(());
         }
@@ -205,8 +216,10 @@ fn a_catalog_image_is_read_polled_and_kept() {
             ("/config", json!({ "configMap": { "name": "config" } })),
             ("/data", json!({ "hostPath": { "path": registry.data(), "type": "Directory" } })),
         ];
-        let command = ["docker-registry", "serve", "/config/config.yml"];
-        serve(&cluster, ns, "registry", 5000, &command, &volumes)?;
+        let image = push_registry(&cluster, &registry)?;
+        let pod = ("registry", image.as_str());
+        let command = ["olm", "serve", "/config/config.yml"];
+        serve(&cluster, ns, pod, 5000, &command, &volumes)?;
         // and settings for a registry without TLS
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&example("registries")?))?;
 
@@ -273,15 +286,17 @@ fn a_catalog_image_is_read_polled_and_kept() {
         ensure!(out.contains("etcd"), "{out}");
 
         // when the manager is killed meanwhile, then it serves the copy on its disk
-        let restarts = || -> Result<i64> {
+        let manager = || -> Result<Value> {
             let pods = get(&cluster, &["pods", "-n", "olm", "-l", "app.kubernetes.io/name=olm-manager"])?;
-            pods["items"][0]["status"]["containerStatuses"][0]["restartCount"]
-                .as_i64()
-                .context("no container")
+            Ok(pods["items"][0].clone())
+        };
+        let restarts = || -> Result<i64> {
+            let restarts = &manager()?["status"]["containerStatuses"][0]["restartCount"];
+            restarts.as_i64().context("no container")
         };
         let before = restarts()?;
-        let kill = ["exec", "-n", "olm", "deployment/olm-manager", "--", "sh", "-c", "kill -9 $(pidof olm)"];
-        let _ = cluster.try_kubectl(&kill, None)?;
+        let name = manager()?["metadata"]["name"].as_str().context("a name")?.to_owned();
+        cluster.olm_ok(&["dev", "fault", "kill", &name, "-n", "olm"])?;
         eventually("the catalog from the disk", LIMIT, async || {
             ensure!(restarts()? > before, "it was not killed");
             let out = cluster.olm_ok(&["show", "etcd", "--catalog", &catalog])?;
@@ -290,7 +305,7 @@ fn a_catalog_image_is_read_polled_and_kept() {
         .await?;
 
         // when it is back, the state recovers
-        serve(&cluster, ns, "registry", 5000, &command, &volumes)?;
+        serve(&cluster, ns, pod, 5000, &command, &volumes)?;
         let status = state(&cluster, ns, "images", "READY").await?;
         ensure!(condition(&status, "Stale").is_none() && status["message"].is_null(), "{status}");
 
@@ -419,7 +434,7 @@ fn a_catalog_server_is_read_over_grpc() {
         serve(
             &cluster,
             ns,
-            "server",
+            ("server", OLM),
             50051,
             &command,
             &[("/content", json!({ "configMap": { "name": "content" } }))],

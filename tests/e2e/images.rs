@@ -23,8 +23,7 @@ fn can_run(name: &str, cluster: &Cluster) -> bool {
             return false;
         }
     }
-    if !is_static(BUSYBOX) {
-        skipped(name, &format!("there is no static {BUSYBOX} (Debian: busybox-static)"));
+    if !has_busybox(name) {
         return false;
     }
     if cluster.data_dir.is_none() {
@@ -32,6 +31,15 @@ fn can_run(name: &str, cluster: &Cluster) -> bool {
         return false;
     }
     true
+}
+
+/// Whether this machine has the program of [`load_web`]; the reason is printed otherwise.
+pub fn has_busybox(name: &str) -> bool {
+    let found = is_static(BUSYBOX);
+    if !found {
+        skipped(name, &format!("there is no static {BUSYBOX} (Debian: busybox-static)"));
+    }
+    found
 }
 
 /// Whether the program exists and is linked statically: the image has no libraries. A dynamic program names its loader
@@ -42,6 +50,17 @@ fn is_static(program: &str) -> bool {
     !first.windows(4).any(|text| text == b"/ld-")
 }
 
+/// Loads an image with a web server at port 8080 and a few tools into a dev cluster; returns its name.
+pub fn load_web(cluster: &Cluster) -> Result<&'static str> {
+    const NAME: &str = "localhost/test/web:1";
+    let (layout, files) = (tempfile::tempdir()?, web_files()?);
+    layout_of(layout.path(), web_config(), files.path())?;
+    let path = layout.path().display().to_string();
+    let data = cluster.data_dir.as_ref().context("a dev cluster")?.display().to_string();
+    cluster.olm_ok(&["dev", "images", "load", &path, "--name", NAME, "--data-dir", &data])?;
+    Ok(NAME)
+}
+
 /// The files of an image with a web server.
 fn web_files() -> Result<tempfile::TempDir> {
     let content = tempfile::tempdir()?;
@@ -49,11 +68,12 @@ fn web_files() -> Result<tempfile::TempDir> {
         fs::create_dir(content.path().join(folder))?;
     }
     fs::copy(BUSYBOX, content.path().join("bin/busybox"))?;
-    for name in ["sh", "cat", "id", "ls"] {
+    for name in ["sh", "cat", "id", "ls", "wget"] {
         symlink("busybox", content.path().join("bin").join(name))?;
     }
     fs::write(content.path().join("etc/passwd"), "www:x:1000:1000::/www:/bin/sh\n")?;
     fs::write(content.path().join("www/index.html"), "from an image")?;
+    fs::write(content.path().join("www/healthz"), "ok")?;
     Ok(content)
 }
 

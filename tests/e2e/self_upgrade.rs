@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::{Cluster, DevCluster, etcd, eventually};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     block_on,
@@ -25,10 +25,8 @@ async fn earlier(cluster: &Cluster) -> Result<()> {
         Ok(pods["items"].as_array().context("items")?.is_empty().then_some(()))
     })
     .await?;
-    let crds: Vec<Value> = EARLIER.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": crds }).to_string();
     let apply = ["apply", "--server-side", "--force-conflicts", "--field-manager=olm.self", "-f", "-"];
-    cluster.kubectl_in(&apply, Some(&list))?;
+    cluster.kubectl_in(&apply, Some(EARLIER))?;
     cluster.kubectl(&["delete", "crd", "installpolicies.operators.coreos.com"])?;
     let version = ["app.kubernetes.io/version=0.0.9", "--overwrite"];
     cluster.kubectl(&[&["label"][..], &MANAGER, &version].concat()).map(drop)

@@ -4,12 +4,11 @@
 use std::{path::PathBuf, process::Output, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use olm_devcluster::node::ImageTable;
 use serde_json::Value;
 
 use crate::{
     Cluster,
-    etcd_stage::{INSTALLED, newer},
+    etcd_stage::{Etcds, newer, version_of},
     wait::eventually,
 };
 
@@ -18,22 +17,14 @@ pub fn version() -> Option<String> {
     if let Ok(version) = std::env::var("OLM_TEST_ETCD_VERSION") {
         return Some(version);
     }
-    let out = std::process::Command::new(crate::program("etcd")?).arg("--version").output().ok()?;
-    let text = String::from_utf8_lossy(&out.stdout).to_string();
-    text.lines().find_map(|line| line.strip_prefix("etcd Version: ")).map(|v| v.trim().to_string())
+    version_of(&crate::program("etcd")?)
 }
 
 /// A program of that etcd: `etcd`, `etcdctl`, and since 3.5 `etcdutl`. The one on the `PATH` may have another
 /// version.
 pub fn tool(name: &str) -> Option<PathBuf> {
-    let version = version()?;
-    // Directory of `scripts/etcd-newer.sh`.
-    let got = crate::bin_dir().parent()?.join("etcd").join(&version).join(name);
-    if got.is_file() {
-        return Some(got);
-    }
-    let image = ImageTable::discover(Vec::new(), &INSTALLED).resolve(&format!("etcd:v{version}")).ok()?;
-    image.programs.into_iter().find_map(|(program, path)| (program == name).then_some(path))
+    let path = Etcds::find().directory(&version()?)?.join(name);
+    path.is_file().then_some(path)
 }
 
 /// The target version of upgrades: the newest 3.5 available on this machine.

@@ -10,6 +10,7 @@ mod offline;
 mod output;
 mod pages;
 mod plugin;
+mod product;
 mod prose;
 mod removed;
 mod signals;

@@ -21,9 +21,7 @@ use crate::{
     api::{ApiServer, Config, Identity, OpenError, TokenAuthenticator},
     backend::NodeBackend,
     controllers::{self, ControllerConfig},
-    node::{
-        self, Capability, ImageSource, ImageTable, Network, NetworkError, NodeAgent, NodeConfig, NodeError,
-    },
+    node::{self, Capability, ImageSource, Network, NetworkError, NodeAgent, NodeConfig, NodeError},
     private,
 };
 
@@ -43,9 +41,7 @@ pub struct DevClusterConfig {
     pub data_dir: PathBuf,
     /// Listen address of the API on this machine; port 0 selects a free one.
     pub listen: SocketAddr,
-    /// Images that are programs of this machine.
-    pub images: ImageTable,
-    /// Where other images are pulled from; `None` for a cluster that pulls none.
+    /// Where images are pulled from; `None` for a cluster that runs only loaded images.
     pub image_source: Option<Arc<dyn ImageSource>>,
     /// Whether pods are run.
     pub pods: bool,
@@ -187,7 +183,6 @@ impl DevCluster {
             client: client.clone(),
             network,
             data_dir: config.data_dir,
-            images: config.images,
             image_source: config.image_source,
             helper_exe,
             cluster_domain: DOMAIN.to_owned(),

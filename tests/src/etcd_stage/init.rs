@@ -99,8 +99,8 @@ impl Kubelet {
         let mounts = pod::mounts(container, &volumes)?;
         let container = self.with_secrets(run, container).await?;
         let pod = lock(&run.pod).clone();
-        let images = &self.inner.images;
-        pod::start(images, &pod, &container, &mounts, run.inside, &self.log(&log(run, &container)))
+        let log = self.log(&log(run, &container));
+        pod::start(&self.inner.etcds, &pod, &container, &mounts, run.inside, &log)
     }
 
     /// Its exit code; `None` when the pod is deleted first.

@@ -20,13 +20,13 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use olm_devcluster::node::ImageTable;
 use serde_json::{Value, json};
 use tokio::{process::Child, sync::Notify};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     audit::Audit,
+    images::Etcds,
     net::Net,
     pod,
     pod_status::{now, running, waiting},
@@ -125,7 +125,7 @@ pub(super) struct Inner {
     pub(super) net: Arc<Net>,
     pub(super) wires: Arc<Wires>,
     pub(super) audit: Arc<Audit>,
-    pub(super) images: ImageTable,
+    pub(super) etcds: Etcds,
     pub(super) folder: PathBuf,
     pub(super) node: &'static str,
     pub(super) runs: Mutex<BTreeMap<String, Arc<Run>>>,
@@ -144,7 +144,7 @@ impl Kubelet {
     pub(super) fn start(
         client: Client,
         (net, wires, audit): (Arc<Net>, Arc<Wires>, Arc<Audit>),
-        images: ImageTable,
+        etcds: Etcds,
         folder: &Path,
         node: &'static str,
         stop: CancellationToken,
@@ -154,7 +154,7 @@ impl Kubelet {
             net,
             wires,
             audit,
-            images,
+            etcds,
             folder: folder.to_owned(),
             node,
             runs: Mutex::default(),
@@ -355,7 +355,7 @@ impl Kubelet {
         }
         let pod = lock(&run.pod).clone();
         let image = run.image();
-        if let Err(error) = self.inner.images.resolve(&image) {
+        if let Err(error) = self.inner.etcds.image(&image) {
             return Some(("ErrImagePull", error.to_string()));
         }
         for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
@@ -388,7 +388,6 @@ impl Kubelet {
             std::fs::create_dir_all(data)?;
         }
         lock(&run.state).data = data;
-        let images = &self.inner.images;
         let image = container.image.clone().unwrap_or_default();
         let broken = lock(&self.inner.broken).as_ref().is_some_and(|broken| image.contains(broken.as_str()));
         let started = Start {
@@ -401,7 +400,7 @@ impl Kubelet {
         if broken {
             bail!("the scenario broke it: exit code 1");
         }
-        pod::start(images, &pod, container, &mounts, run.inside, &self.log(&run.name))
+        pod::start(&self.inner.etcds, &pod, container, &mounts, run.inside, &self.log(&run.name))
     }
 
     /// While the process runs: `Some` with its code when it ended, `None` when the pod is deleted.

@@ -39,7 +39,7 @@ pub use endpoints::Endpoints;
 pub use entry::Entry;
 pub use handle::{Handle, condition, settled};
 pub use images::newer;
-pub(crate) use images::{INSTALLED, target};
+pub(crate) use images::{Etcds, target, version_of};
 pub use kubelet::{Kubelet, Start};
 pub use net::Net;
 pub use operator::{Controllers, Operator};

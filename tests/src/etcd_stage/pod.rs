@@ -13,12 +13,13 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt as _;
-use olm_devcluster::node::ImageTable;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     process::{Child, Command},
 };
+
+use super::images::Etcds;
 
 /// Default timeout of a probe.
 const PROBE: Duration = Duration::from_secs(1);
@@ -39,7 +40,7 @@ pub(super) fn mounts(container: &Container, volumes: &BTreeMap<String, PathBuf>)
 
 /// Starts a container's process, with its output in a file.
 pub(super) fn start(
-    images: &ImageTable,
+    etcds: &Etcds,
     pod: &Pod,
     container: &Container,
     mounts: &Mounts,
@@ -54,17 +55,10 @@ pub(super) fn start(
         }
         text
     };
-    let image = images.resolve(container.image.as_deref().unwrap_or_default())?;
-    let mut words = container.command.clone().unwrap_or_else(|| image.entrypoint.clone());
-    words.extend(container.args.clone().unwrap_or_default());
+    let words: Vec<&String> = container.command.iter().chain(&container.args).flatten().collect();
     ensure!(!words.is_empty(), "container {} has no command", container.name);
     let name = words[0].rsplit('/').next().unwrap_or_default();
-    let known = image.programs.iter().find(|(known, _)| known == name).map(|(_, path)| path.clone());
-    // Programs next to etcd that are missing in older tables.
-    let beside =
-        || image.programs.first().map(|(_, path)| path.with_file_name(name)).filter(|path| path.is_file());
-    let program =
-        known.or_else(beside).with_context(|| format!("image {:?} has no {name}", container.image))?;
+    let program = etcds.program(container.image.as_deref().unwrap_or_default(), name)?;
     let log = File::options().create(true).append(true).open(log)?;
     let mut command = Command::new(program);
     command.args(words[1..].iter().map(|word| here(word))).env_clear();

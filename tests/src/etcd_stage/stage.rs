@@ -134,9 +134,9 @@ impl Stage {
         let faults: Vec<Faults> = (0..SLOTS).map(|_| Faults::new()).collect();
         let by_slot: BTreeMap<u16, Faults> = (0..).zip(faults.iter().cloned()).collect();
         let audit = Audit::new(Arc::clone(&net), Arc::clone(&wires), by_slot);
-        let images = super::images::table();
+        let etcds = super::images::Etcds::find();
         let parts = (Arc::clone(&net), Arc::clone(&wires), Arc::clone(&audit));
-        let kubelet = Kubelet::start(client.clone(), parts, images, folder.path(), NODE, stop.child_token());
+        let kubelet = Kubelet::start(client.clone(), parts, etcds, folder.path(), NODE, stop.child_token());
         let (lives, s3, controllers) =
             (AtomicUsize::new(0), OnceCell::new(), Mutex::new(Controllers::CLUSTERS));
         let (entry, clock) = (Entry::default(), ClockOffset::default());

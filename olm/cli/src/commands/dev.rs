@@ -2,13 +2,13 @@
 
 mod fault;
 mod images;
+mod installed;
+mod machine;
 mod registries;
 mod rights;
+mod source;
 
-pub use self::{
-    images::{newest_etcd, on_machine},
-    registries::Registries,
-};
+pub use self::{machine::MachineImages, registries::Registries, source::PodImages};
 use crate::{
     args::{DevArgs, DevCommand, Global},
     exit::{Code, Failure},

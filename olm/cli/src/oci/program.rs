@@ -17,14 +17,17 @@ use super::{
     layer::LayerWriter,
     layout::{CONFIG, Descriptor, INDEX, Index, Layout, LayoutError, MANIFEST},
     libraries::{self, Files},
+    tree::{Content, Entry, Tree},
 };
 
 /// Where Debian, Fedora and Alpine keep the certificate authorities.
 const BUNDLES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
-/// Where programs find them in the image.
-const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
-const SEARCH_PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The variable with the folders of programs in an image.
+pub const SEARCH_PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The time of images without `SOURCE_DATE_EPOCH`. With the time of the build, the same files would give
+/// another digest.
+pub const EPOCH: &str = "1970-01-01T00:00:00Z";
 
 /// Failure to make an image.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +55,12 @@ pub enum ImageError {
 /// A PEM bundle of certificate authorities.
 #[derive(Debug, Clone)]
 pub struct Certificates(Vec<u8>);
+
+impl Certificates {
+    pub(super) fn pem(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// Reads the certificate authorities for images: of a file, or of this machine.
 pub fn certificates(file: Option<&Path>) -> Result<Certificates, ImageError> {
@@ -182,43 +191,20 @@ impl Layout {
     ) -> Result<Platform, ImageError> {
         let sbom = program.sboms.map(|dir| sbom(dir, program.name, architecture)).transpose()?;
         // Separate, so that images of one build share it.
-        let system = self.layer(|layer| {
-            let mut layer = Tree::new(layer);
-            layer.bytes("etc/group", b"root:x:0:\nnonroot:x:65532:\n")?;
-            layer.bytes("etc/nsswitch.conf", b"hosts: files dns\n")?;
-            layer.bytes(
-                "etc/passwd",
-                b"root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n",
-            )?;
-            layer.bytes(BUNDLE, &certificates.0)?;
-            layer.layer.folder("tmp", 0o1777)?;
-            for (inside, file) in libraries {
-                layer.file(inside, 0o755, file)?;
-            }
-            Ok(())
-        })?;
-        let own = self.layer(|layer| {
-            let mut layer = Tree::new(layer);
-            layer.file(&entrypoint(program.name)[1..], 0o755, path)?;
-            match &sbom {
-                Some(sbom) => layer.file(&format!("usr/share/sbom/{}.cdx.json", program.name), 0o644, sbom),
-                None => Ok(()),
-            }
-        })?;
-        let labels = labels(program);
+        let system = Tree::system(Some(certificates), libraries);
+        let system = self.layer(|layer| write(&system, layer))?;
+        let mut own = Tree::default();
+        own.program(program.name, path);
+        if let Some(sbom) = &sbom {
+            own.file(&format!("usr/share/sbom/{}.cdx.json", program.name), 0o644, sbom);
+        }
+        let own = self.layer(|layer| write(&own, layer))?;
         let history = |comment: &str| json!({ "created": program.created, "created_by": "olm self image", "comment": comment });
         let config = json!({
             "created": program.created,
             "architecture": architecture.name(),
             "os": "linux",
-            "config": {
-                // By number, because `runAsNonRoot` can only be checked against a number.
-                "User": format!("{USER}:{USER}"),
-                "Env": [SEARCH_PATH],
-                "Entrypoint": [entrypoint(program.name)],
-                "WorkingDir": "/",
-                "Labels": labels,
-            },
+            "config": program.container(),
             "rootfs": { "type": "layers", "diff_ids": [system.diff, own.diff] },
             "history": [history("certificate authorities and shared libraries"), history(program.name)],
         });
@@ -229,7 +215,7 @@ impl Layout {
             "mediaType": MANIFEST,
             "config": config,
             "layers": layers,
-            "annotations": labels,
+            "annotations": program.labels(),
         });
         let manifest = self.write_blob(MANIFEST, manifest.to_string().as_bytes())?;
         let libraries = libraries.keys().cloned().collect();
@@ -237,14 +223,28 @@ impl Layout {
     }
 }
 
-fn labels(program: &Program<'_>) -> Value {
-    json!({
-        "org.opencontainers.image.title": program.name,
-        "org.opencontainers.image.description": program.description,
-        "org.opencontainers.image.version": program.version,
-        "org.opencontainers.image.created": program.created,
-        "org.opencontainers.image.licenses": env!("CARGO_PKG_LICENSE"),
-    })
+impl Program<'_> {
+    /// How its containers run by default.
+    pub fn container(&self) -> Value {
+        json!({
+            // By number, because `runAsNonRoot` can only be checked against a number.
+            "User": format!("{USER}:{USER}"),
+            "Env": [SEARCH_PATH],
+            "Entrypoint": [entrypoint(self.name)],
+            "WorkingDir": "/",
+            "Labels": self.labels(),
+        })
+    }
+
+    fn labels(&self) -> Value {
+        json!({
+            "org.opencontainers.image.title": self.name,
+            "org.opencontainers.image.description": self.description,
+            "org.opencontainers.image.version": self.version,
+            "org.opencontainers.image.created": self.created,
+            "org.opencontainers.image.licenses": env!("CARGO_PKG_LICENSE"),
+        })
+    }
 }
 
 /// The SBOM of a program for an architecture: `olm-x86_64-unknown-linux-gnu.cdx.json`.
@@ -276,39 +276,15 @@ fn sbom(dir: &Path, name: &str, architecture: Architecture) -> Result<PathBuf, I
     }
 }
 
-/// Adds the folders above files once.
-struct Tree<'a> {
-    layer: &'a mut LayerWriter,
-    made: Vec<PathBuf>,
-}
-
-impl<'a> Tree<'a> {
-    fn new(layer: &'a mut LayerWriter) -> Self {
-        Self { layer, made: Vec::new() }
-    }
-
-    fn above(&mut self, name: &str) -> Result<(), LayoutError> {
-        let mut folders: Vec<&Path> = Path::new(name).ancestors().skip(1).collect();
-        // The last one is empty: the root.
-        folders.pop();
-        for folder in folders.into_iter().rev() {
-            if !self.made.iter().any(|made| made == folder) {
-                self.layer.folder(folder, 0o755)?;
-                self.made.push(folder.to_owned());
-            }
+fn write(tree: &Tree, layer: &mut LayerWriter) -> Result<(), LayoutError> {
+    for Entry { name, mode, content } in tree.entries() {
+        match content {
+            Content::Folder => layer.folder(name, *mode)?,
+            Content::Bytes(bytes) => layer.bytes(name, *mode, bytes)?,
+            Content::File(from) => layer.file(name, *mode, from)?,
         }
-        Ok(())
     }
-
-    fn bytes(&mut self, name: &str, bytes: &[u8]) -> Result<(), LayoutError> {
-        self.above(name)?;
-        self.layer.bytes(name, 0o644, bytes)
-    }
-
-    fn file(&mut self, name: &str, mode: u32, from: &Path) -> Result<(), LayoutError> {
-        self.above(name)?;
-        self.layer.file(name, mode, from)
-    }
+    Ok(())
 }
 
 #[cfg(test)]

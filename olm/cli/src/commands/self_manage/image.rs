@@ -7,21 +7,17 @@ use std::{
 };
 
 use olm_catalog_sources::{Options, push_image};
-use olm_ops::manifests::VERSION;
 use serde::Serialize;
 
 use super::registry::Registry;
 use crate::{
-    args::{ImageContentArgs, PROGRAMS, SelfImageArgs},
+    args::{ImageContentArgs, SelfImageArgs},
     exit::{Code, Failure},
-    oci::{self, ImageError, Layout, LayoutError},
+    oci::{self, EPOCH, ImageError, Layout, LayoutError},
     output::{Listing, count},
+    product::{self, program_path},
     source::{failure, options},
 };
-
-/// The time of images without `SOURCE_DATE_EPOCH`. With the time of the build, the same files would give
-/// another digest.
-const EPOCH: &str = "1970-01-01T00:00:00Z";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -91,10 +87,9 @@ pub(super) fn build(content: &ImageContentArgs, layout: Option<&Path>) -> Result
     let certificates = oci::certificates(content.certificates.as_deref()).map_err(unmade)?;
     let created = created(env::var("SOURCE_DATE_EPOCH").ok().as_deref())?;
     let own = env::current_exe()?;
-    let mut files = BTreeMap::new();
-    for name in PROGRAMS {
-        files.insert(name, binaries(name, &content.binary, &own)?);
-    }
+    let products = product::images();
+    let files = products.iter().map(|image| binaries(image.program, &content.binary, &own));
+    let files: Vec<Vec<PathBuf>> = files.collect::<Result<_, _>>()?;
     let (root, folder) = match layout {
         Some(layout) => (layout.to_owned(), None),
         None => {
@@ -104,26 +99,19 @@ pub(super) fn build(content: &ImageContentArgs, layout: Option<&Path>) -> Result
     };
     let mut layout = Layout::open(&root).map_err(refused)?;
     let mut images = Vec::new();
-    for (name, names) in names() {
-        let tags = names.iter().filter_map(|name| name.rsplit_once(':'));
+    for (product, files) in products.iter().zip(&files) {
         let program = oci::Program {
-            name,
-            // The newest of the versions that the program is.
-            version: tags.map(|(_, tag)| tag).next_back().unwrap_or(VERSION),
-            description: match name {
-                "olm" => "Installs, upgrades, explains and removes operators from catalogs",
-                _ => "Operator of etcd clusters, their backups and restores",
-            },
-            files: &files[name],
+            files,
             sboms: content.sbom.as_deref(),
-            names: &names,
             created: &created,
+            ..product.program_image()
         };
         let image = layout.program(&program, &certificates).map_err(unmade)?;
         let added = libraries(&image);
         if !added.is_empty() {
             eprintln!(
-                "note: {name} is linked dynamically: added its loader and libraries of this machine ({})",
+                "note: {} is linked dynamically: added its loader and libraries of this machine ({})",
+                product.program,
                 count(added.len(), "file")
             );
         }
@@ -154,13 +142,6 @@ impl Built {
     }
 }
 
-/// The images of the product by their program, with their local names, the oldest tag first. The shipped
-/// catalog names those of the etcd operator.
-pub(super) fn names() -> [(&'static str, Vec<String>); 2] {
-    let own = olm_ops::manifests::ManifestOptions::default().image;
-    [("olm", vec![own]), ("etcd-operator", olm_catalog::shipped_images())]
-}
-
 fn libraries(image: &oci::Image) -> Vec<String> {
     let mut all: Vec<String> = image.platforms.iter().flat_map(|p| p.libraries.clone()).collect();
     all.sort();
@@ -175,7 +156,7 @@ fn binaries(name: &str, chosen: &[(String, PathBuf)], own: &Path) -> Result<Vec<
     if !chosen.is_empty() {
         return Ok(chosen);
     }
-    let default = if name == "olm" { own.to_owned() } else { own.with_file_name(name) };
+    let default = program_path(name, own);
     if default.is_file() {
         return Ok(vec![default]);
     }
@@ -233,16 +214,6 @@ fn unmade(error: ImageError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_images_are_those_that_an_installation_and_the_shipped_catalog_name() {
-        let [(_, olm), (_, etcd)] = names();
-        assert_eq!(olm, [format!("localhost/olm/olm:{VERSION}")]);
-        assert_eq!(
-            etcd,
-            ["0.10.0", "0.10.1", "0.11.0"].map(|tag| format!("localhost/olm/etcd-operator:{tag}"))
-        );
-    }
 
     #[test]
     fn the_time_is_fixed_or_that_of_the_source() {

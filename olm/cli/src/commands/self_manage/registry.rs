@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use olm_catalog_sources::{Options, SourceError, image_platforms, pin_image};
 use olm_ops::manifests::{LOCAL_IMAGES, ManifestOptions};
 
-use super::{image::names, nodes::ImageArchitectures};
+use super::nodes::ImageArchitectures;
 use crate::{
     exit::{Code, Failure},
+    product,
     source::failure,
 };
 
@@ -51,7 +52,7 @@ impl Registry {
     /// Looks up the digests of the product's images.
     pub(super) async fn look_up(&self, access: &Options) -> Result<Pinned, Failure> {
         let mut pinned = Pinned::new();
-        for name in names().into_iter().flat_map(|(_, names)| names) {
+        for name in product::images().into_iter().flat_map(|image| image.names) {
             let image = self.image(&name);
             let found = pin_image(&image, access).await.map_err(|error| match &error {
                 SourceError::NotFound { .. } => {
@@ -117,9 +118,9 @@ mod tests {
     #[test]
     fn an_installation_uses_all_images_by_digest() {
         let registry = Registry::parse("registry.example/team").unwrap();
-        let pinned: Pinned = names()
+        let pinned: Pinned = product::images()
             .into_iter()
-            .flat_map(|(_, names)| names)
+            .flat_map(|image| image.names)
             .map(|name| (name.clone(), format!("{}@sha256:00", registry.image(&name))))
             .collect();
         let mut options = ManifestOptions { console_image: None, ..ManifestOptions::default() };

@@ -39,11 +39,11 @@ pub async fn run(global: &Global, args: UpArgs) -> Result<(), Failure> {
     let authenticator = oidc::authenticator(&args.oidc)?;
     let mut stop = Box::pin(stopped(args.until_stdin_closes));
     let progress = Progress::new(global.color.enabled_on_stderr());
+    let images = dev::PodImages::new(dev::Registries::new(&args.registry)?);
     let starting = DevCluster::start(DevClusterConfig {
         data_dir: data_dir.clone(),
         listen: args.listen,
-        images: dev::on_machine(),
-        image_source: Some(Arc::new(dev::Registries::new(&args.registry)?)),
+        image_source: Some(Arc::new(images)),
         pods: !args.no_pods,
         host_ports: args.host_port.clone(),
     });
@@ -124,7 +124,7 @@ async fn serve(
                 format!("--demo requires pods, which are not available: {why}"),
             ));
         }
-        let version = dev::newest_etcd(&dev::on_machine()).ok_or_else(|| {
+        let version = dev::MachineImages::of_this_installation().newest_etcd().ok_or_else(|| {
             Failure::new(Code::NotFound, "etcd not found on this machine")
                 .hint("install etcd (Debian: apt-get install etcd-server etcd-client)")
         })?;

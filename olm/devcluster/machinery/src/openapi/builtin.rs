@@ -132,6 +132,12 @@ pub(super) fn annotate(schemas: &mut Map<String, Value>) {
                 json!([{ "group": kind.group, "version": kind.version, "kind": kind.kind }]);
         }
         let short = short_name(name);
+        // `enum` and `default` of a CustomResourceDefinition hold any JSON; the generated type is `object`.
+        if short == "apiextensions.v1.JSON"
+            && let Some(schema) = schema.as_object_mut()
+        {
+            schema.shift_remove("type");
+        }
         for extension in layout::extensions(&short) {
             let Some(field) = schema["properties"].get_mut(extension.field).and_then(Value::as_object_mut)
             else {

@@ -43,6 +43,17 @@ fn documents_have_the_extensions_of_kubectl() {
     assert_eq!(volumes["x-kubernetes-patch-strategy"], "merge,retainKeys");
 }
 
+/// kubectl validates a `kind: List` of definitions with version 2.
+#[test]
+fn enums_and_defaults_of_definitions_hold_any_json() {
+    let all = all();
+    let documents = [document_v3("apiextensions.k8s.io", "v1", &all), document_v2(&all)];
+    for (document, at) in documents.iter().zip(["/components/schemas", "/definitions"]) {
+        let json = format!("{at}/io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON");
+        assert_eq!(document.pointer(&json).expect("a schema").get("type"), None);
+    }
+}
+
 fn all() -> Vec<Served<'static>> {
     let one = |kind: &builtin::Kind| Served {
         group: kind.group,

@@ -5,7 +5,6 @@
 //! restrictions of a multi-threaded process.
 
 pub(crate) mod init;
-mod machine;
 pub(crate) mod process;
 mod restrict;
 pub(crate) mod root;

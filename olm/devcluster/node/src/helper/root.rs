@@ -1,4 +1,4 @@
-//! Builds a container's root file system: an image or the machine's programs, generated files, devices, volumes.
+//! Builds a container's root file system: an image, generated files, devices, volumes.
 
 use std::{
     fs,
@@ -14,10 +14,7 @@ use nix::{
     unistd::{chdir, pivot_root},
 };
 
-use super::{
-    machine,
-    wire::{Base, MountSpec, RootSpec},
-};
+use super::wire::{MountSpec, RootSpec};
 use crate::in_root;
 
 const NONE: Option<&str> = None;
@@ -36,14 +33,7 @@ pub(crate) fn enter(spec: &RootSpec) -> Result<(), String> {
         .map_err(|error| format!("failed to find {}: {error}", spec.staging.display()))?;
     let options = format!("mode=755,size={}", spec.size);
     mount_tmpfs(&staging, &options)?;
-    let root = match &spec.base {
-        Base::Machine { programs } => {
-            let root = Root::open(staging)?;
-            machine::fill(&root, programs)?;
-            root
-        }
-        Base::Image { root } => Root::open(overlay(&staging, root, spec.one_user)?)?,
-    };
+    let root = Root::open(overlay(&staging, &spec.image, spec.one_user)?)?;
     for (path, content) in &spec.files {
         in_root::write(&root.directory, Path::new(path), content.as_bytes())
             .map_err(|error| format!("failed to write {path}: {error}"))?;
@@ -109,7 +99,7 @@ fn overlay(staging: &Path, image: &Path, one_user: bool) -> Result<PathBuf, Stri
 
 /// The root of a container that is being built. Its content may be that of an image: symbolic links in it lead
 /// nowhere but into it.
-pub(super) struct Root {
+struct Root {
     path: PathBuf,
     directory: std::os::fd::OwnedFd,
 }
@@ -120,10 +110,6 @@ impl Root {
             Ok(directory) => Ok(Self { path, directory }),
             Err(error) => Err(format!("failed to open {}: {error}", path.display())),
         }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// A directory for a part of the system. An image must not move it elsewhere.
@@ -206,7 +192,7 @@ impl Root {
     }
 
     /// Mounts a file or a directory of the machine.
-    pub(super) fn bind(&self, source: &Path, target: &Path, read_only: bool) -> Result<(), String> {
+    fn bind(&self, source: &Path, target: &Path, read_only: bool) -> Result<(), String> {
         let fail = |what: &str, error: &dyn std::fmt::Display| {
             format!("failed to {what} {} at {}: {error}", source.display(), target.display())
         };

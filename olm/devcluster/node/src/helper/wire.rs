@@ -83,28 +83,14 @@ pub(crate) struct RootSpec {
     pub(crate) read_only: bool,
     /// Generated files: path in the container, content.
     pub(crate) files: Vec<(String, String)>,
-    pub(crate) base: Base,
+    /// The unpacked root file system of the image, below generated files and volumes.
+    pub(crate) image: PathBuf,
     /// Created if it does not exist.
     pub(crate) working_dir: String,
     /// The agent is in a user namespace, which has a single user.
     pub(crate) one_user: bool,
     /// Volumes, in the order to mount.
     pub(crate) mounts: Vec<MountSpec>,
-}
-
-/// The base of a root file system, below generated files and volumes.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum Base {
-    /// The programs of this machine, and in /usr/local/bin these: name, path on this machine.
-    Machine { programs: Vec<(String, PathBuf)> },
-    /// The unpacked root file system of an image.
-    Image { root: PathBuf },
-}
-
-impl Default for Base {
-    fn default() -> Self {
-        Self::Machine { programs: Vec::new() }
-    }
 }
 
 /// A bind mount into a container.

@@ -14,8 +14,8 @@ pub(crate) struct ContainerConfig {
     pub(crate) cmd: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) working_dir: String,
-    /// `USER[:GROUP]`, names or numbers; `None` for programs of this machine, which run as any user.
-    pub(crate) user: Option<String>,
+    /// `USER[:GROUP]`, names or numbers; empty for root.
+    pub(crate) user: String,
 }
 
 impl ContainerConfig {
@@ -44,7 +44,7 @@ impl ContainerConfig {
             cmd: inner.cmd.unwrap_or_default(),
             env: inner.env.unwrap_or_default().into_iter().map(variable).collect(),
             working_dir: inner.working_dir.unwrap_or_default(),
-            user: Some(inner.user.unwrap_or_default()),
+            user: inner.user.unwrap_or_default(),
         })
     }
 }
@@ -187,17 +187,14 @@ mod tests {
 
     #[test]
     fn an_empty_configuration_is_valid() {
-        assert_eq!(
-            ContainerConfig::parse(&json!({"config": null})).unwrap(),
-            ContainerConfig { user: Some(String::new()), ..ContainerConfig::default() }
-        );
+        assert_eq!(ContainerConfig::parse(&json!({"config": null})).unwrap(), ContainerConfig::default());
         let config = ContainerConfig::parse(&json!({"architecture": "amd64", "config": {
             "User": "app", "Env": ["A=b=c", "EMPTY"], "Cmd": ["serve"], "Entrypoint": null, "WorkingDir": "/srv",
         }}));
         let config = config.unwrap();
         assert_eq!(config.env, [("A".to_owned(), "b=c".to_owned()), ("EMPTY".to_owned(), String::new())]);
         assert_eq!((config.cmd, config.entrypoint), (vec!["serve".to_owned()], vec![]));
-        assert_eq!((config.user.as_deref(), config.working_dir.as_str()), (Some("app"), "/srv"));
+        assert_eq!((config.user.as_str(), config.working_dir.as_str()), ("app", "/srv"));
         assert!(ContainerConfig::parse(&json!({"config": {"Env": "A=b"}})).is_err());
     }
 }

@@ -1,15 +1,14 @@
-//! Images of containers: programs of this machine, and images that are pulled or loaded into the node's store.
+//! Images of containers, in the node's store: pulled from an [`ImageSource`], or loaded.
 
 mod collect;
 mod config;
-mod machine;
 mod source;
 mod store;
 
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 pub(crate) use self::{
@@ -17,11 +16,9 @@ pub(crate) use self::{
     store::InUse,
 };
 pub use self::{
-    machine::{HostProgram, Image, ImageTable, UnknownImage},
     source::{ImageSource, PullError, PullSecret, UnpackedImage},
     store::{ImageStore, StoredImage},
 };
-use crate::helper::wire::Base;
 
 /// What a container of an image needs.
 #[derive(Debug, Clone)]
@@ -30,10 +27,11 @@ pub(crate) struct ContainerImage {
     pub(crate) reference: String,
     /// As the pod's status shows it.
     pub(crate) id: String,
-    pub(crate) base: Base,
+    /// Its unpacked root file system.
+    pub(crate) root: PathBuf,
     pub(crate) config: ContainerConfig,
     /// Keeps the image from being removed.
-    pub(crate) in_use: Option<Arc<InUse>>,
+    pub(crate) in_use: Arc<InUse>,
 }
 
 /// `imagePullPolicy` of a container.
@@ -57,7 +55,7 @@ impl PullPolicy {
 /// How an image of the store was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Without access to the registry.
+    /// Without access to a registry.
     Present,
     /// The registry has the image that the store has.
     Current,
@@ -67,7 +65,6 @@ pub(crate) enum Found {
 
 /// All images of a node.
 pub(crate) struct Images {
-    machine: RwLock<ImageTable>,
     store: Arc<ImageStore>,
     source: Option<Arc<dyn ImageSource>>,
     /// One pull of a reference at a time.
@@ -75,45 +72,29 @@ pub(crate) struct Images {
 }
 
 impl Images {
-    /// The images of this machine, of the store in `directory`, and of the source.
-    pub(crate) fn new(machine: ImageTable, source: Option<Arc<dyn ImageSource>>, directory: PathBuf) -> Self {
+    /// The images of the store in `directory`, and of the source.
+    pub(crate) fn new(source: Option<Arc<dyn ImageSource>>, directory: PathBuf) -> Self {
         let store = ImageStore::new(directory);
         store.remove_leftovers();
         store.collect();
-        Self { machine: RwLock::new(machine), store: Arc::new(store), source, pulls: Mutex::default() }
+        Self { store: Arc::new(store), source, pulls: Mutex::default() }
     }
 
-    /// The programs of this machine for an image.
-    pub(crate) fn on_machine(&self, reference: &str) -> Result<(ContainerImage, String), UnknownImage> {
-        let table = self.machine.read().unwrap_or_else(PoisonError::into_inner);
-        let image = table.resolve(reference)?;
-        let found = ContainerImage {
-            reference: reference.to_owned(),
-            id: format!("olm://{reference}"),
-            base: Base::Machine { programs: image.programs },
-            config: ContainerConfig {
-                entrypoint: image.entrypoint,
-                cmd: image.default_args,
-                ..ContainerConfig::default()
-            },
-            in_use: None,
-        };
-        Ok((found, image.description))
-    }
-
-    /// Discovers installed programs again.
-    pub(crate) fn refresh(&self) {
-        self.machine.write().unwrap_or_else(PoisonError::into_inner).refresh();
-    }
-
-    /// Every image, for the status of the node: names and size in bytes.
+    /// Every image, for the status of the node: names and size in bytes. The size of a local image is unknown
+    /// until it is unpacked.
     pub(crate) fn entries(&self) -> Vec<(Vec<String>, u64)> {
-        let table = self.machine.read().unwrap_or_else(PoisonError::into_inner);
-        let machine = table.entries().into_iter().map(|image| (vec![image.pattern], 0));
-        machine.chain(self.store.list().into_iter().map(|image| (image.names(), image.bytes))).collect()
+        let mut entries: Vec<(Vec<String>, u64)> =
+            self.store.list().into_iter().map(|image| (image.names(), image.bytes)).collect();
+        for name in self.source.iter().flat_map(|source| source.local_images()) {
+            if !entries.iter().any(|(names, _)| names.contains(&name)) {
+                entries.push((vec![name], 0));
+            }
+        }
+        entries
     }
 
-    /// Finds an image in the store, or pulls it; `pulling` is called before a download.
+    /// Finds an image in the store, or pulls it; `pulling` is called before a download. The image in the store
+    /// may be an earlier build of a local image, so its digest is requested whatever the policy is.
     pub(crate) async fn get(
         &self,
         reference: &str,
@@ -131,6 +112,8 @@ impl Images {
             Arc::clone(pulls.entry(name.clone()).or_default())
         };
         let _turn = turn.lock().await;
+        let local = self.source.as_ref().is_some_and(|source| source.is_local(&name));
+        let policy = if local { PullPolicy::Always } else { policy };
         let present = self.store.find(&name);
         let source = match (policy, present, &self.source) {
             (PullPolicy::IfNotPresent | PullPolicy::Never, Some(image), _) => {
@@ -146,7 +129,8 @@ impl Images {
         let digest = source.digest(reference, secrets).await?;
         if let Some(image) = self.store.with_digest(&digest) {
             let image = self.store.add_name(image, &name).map_err(failed("write the store"))?;
-            return Ok((self.container(reference, &image)?, Found::Current));
+            let found = if local { Found::Present } else { Found::Current };
+            return Ok((self.container(reference, &image)?, found));
         }
         pulling();
         let place = self.store.prepare().map_err(failed("write the store"))?;
@@ -170,9 +154,9 @@ impl Images {
         Ok(ContainerImage {
             reference: reference.to_owned(),
             id: image.id(),
-            base: Base::Image { root: image.root() },
+            root: image.root(),
             config,
-            in_use: Some(in_use),
+            in_use,
         })
     }
 }

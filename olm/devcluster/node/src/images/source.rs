@@ -1,4 +1,4 @@
-//! The source of pulled images. The node itself does not connect to registries.
+//! The source of images. The node itself does not connect to registries.
 
 use std::path::Path;
 
@@ -41,12 +41,23 @@ pub enum PullError {
     Failed(String),
 }
 
-/// Registries.
+/// Registries, and images that are made on this machine.
 #[async_trait]
 pub trait ImageSource: Send + Sync + 'static {
     /// The full form of a reference, such as `docker.io/library/nginx:latest` for `nginx`: images of the store
     /// have such names.
     fn full_name(&self, reference: &str) -> Result<String, PullError>;
+
+    /// Whether the image with this full name is made on this machine, from files that may change at any time. Such
+    /// an image counts as present; its digest is requested before each start of a container.
+    fn is_local(&self, _full_name: &str) -> bool {
+        false
+    }
+
+    /// Full names of local images. The node lists them also before their first use.
+    fn local_images(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// The digest that a reference has now.
     async fn digest(&self, reference: &str, secrets: &[PullSecret]) -> Result<String, PullError>;

@@ -19,7 +19,6 @@ use serde_json::Value;
 use super::{
     UnpackedImage,
     collect::{Entry, UNUSED_BYTES, unneeded},
-    machine::split_reference,
 };
 
 const DESCRIPTION: &str = "image.json";
@@ -168,7 +167,7 @@ impl ImageStore {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes unused images that exceed the limit.
+    /// Removes unused images that have no name or exceed the limit.
     pub(super) fn collect(&self) {
         let unneeded: Vec<PathBuf> = {
             // Without it (a full disk), an image to which another process adds a name may be removed.
@@ -181,6 +180,7 @@ impl ImageStore {
                 .map(|image| Entry {
                     bytes: image.bytes,
                     used: image.used(),
+                    named: !image.references.is_empty(),
                     in_use: all.contains_key(&image.directory),
                 })
                 .collect();
@@ -285,7 +285,7 @@ impl StoredImage {
     /// The image by digest, as in the status of a pod.
     pub fn id(&self) -> String {
         match self.references.first() {
-            Some(reference) => format!("{}@{}", split_reference(reference).0, self.digest),
+            Some(reference) => format!("{}@{}", repository(reference), self.digest),
             None => self.digest.clone(),
         }
     }
@@ -300,6 +300,15 @@ impl StoredImage {
     fn used(&self) -> SystemTime {
         let metadata = fs::metadata(self.directory.join(DESCRIPTION));
         metadata.and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+}
+
+/// A reference without tag and digest. A port in the host name is not a tag.
+fn repository(reference: &str) -> &str {
+    let reference = reference.split('@').next().unwrap_or(reference);
+    match reference.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => reference,
     }
 }
 
@@ -343,6 +352,25 @@ mod tests {
         let third = add(&store, "mirror/a:2", "sha256:bb", 1);
         assert_eq!(third.references, ["registry/a:1", "mirror/a:2"]);
         assert_eq!(store.list().len(), 2);
+    }
+
+    #[test]
+    fn a_port_is_not_a_tag() {
+        assert_eq!(repository("host:5000/store"), "host:5000/store");
+        assert_eq!(repository("host:5000/store:v1@sha256:00"), "host:5000/store");
+    }
+
+    #[test]
+    fn an_image_that_lost_its_name_is_removed_when_no_container_runs_it() {
+        let (_directory, store) = store();
+        let held = store.hold(&add(&store, "local/a:1", "sha256:aa", 1)).unwrap();
+        add(&store, "local/a:1", "sha256:bb", 1);
+        store.collect();
+        assert!(store.with_digest("sha256:aa").is_some());
+        drop(held);
+        store.collect();
+        assert!(store.with_digest("sha256:aa").is_none());
+        assert!(store.find("local/a:1").is_some());
     }
 
     #[test]

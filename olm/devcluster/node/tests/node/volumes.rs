@@ -58,7 +58,7 @@ async fn a_claim_keeps_its_data_until_it_is_deleted() {
     // when the whole cluster is stopped and started again
     let Rig { _turn, server, client, agent, stop, data, .. } = rig;
     agent.shutdown().await;
-    let agent = super::agent(&client, Network::start().await.unwrap(), &data, None).await;
+    let agent = super::agent(&client, Network::start().await.unwrap(), &data, Arc::new(HostImages)).await;
     let backend = agent.backend();
     server.set_backend(Arc::clone(&backend));
     let rig = Rig { _turn, server, client, backend, agent, stop, data };

@@ -1,5 +1,4 @@
-//! Provides the image of a container before each start: a program of this machine, or an image of the store,
-//! which a task of its own pulls.
+//! Provides the image of a container before each start: an image of the store, which a task of its own pulls.
 
 use std::{sync::Arc, time::Instant};
 
@@ -10,7 +9,7 @@ use super::{Message, Worker, slot::Pull};
 use crate::{
     context::Context,
     events::Severity,
-    images::{ContainerImage, Found, PullError, PullPolicy, PullSecret, UnknownImage},
+    images::{ContainerImage, Found, PullError, PullPolicy, PullSecret},
     pod::decide::Backoff,
     registration,
 };
@@ -21,7 +20,10 @@ impl Worker {
         let slot = &mut self.slots[index];
         let reference = slot.container.image.clone().unwrap_or_default();
         match std::mem::take(&mut slot.pull) {
-            Pull::Needed => self.find_image(index, reference),
+            Pull::Needed => {
+                self.find_image(index, reference);
+                None
+            }
             Pull::Running => {
                 slot.pull = Pull::Running;
                 None
@@ -37,15 +39,7 @@ impl Worker {
         }
     }
 
-    fn find_image(&mut self, index: usize, reference: String) -> Option<Box<ContainerImage>> {
-        let missing = match self.cx.images.on_machine(&reference) {
-            Ok((image, description)) => {
-                let text = format!("Image {reference:?} is a program on this machine: {description}");
-                self.event(Some(index), Severity::Normal, "Pulled", text);
-                return Some(Box::new(image));
-            }
-            Err(missing) => missing,
-        };
+    fn find_image(&mut self, index: usize, reference: String) {
         let slot = &mut self.slots[index];
         slot.pull = Pull::Running;
         let search = Search {
@@ -57,10 +51,9 @@ impl Worker {
         };
         let messages = self.messages.clone();
         tokio::spawn(async move {
-            let result = search.run(missing).await.map(Box::new);
+            let result = search.run().await.map(Box::new);
             let _ = messages.send(Message::Image { slot: index, reference, result });
         });
-        None
     }
 
     fn image_missing(&mut self, index: usize, image: &str, error: &PullError) {
@@ -108,21 +101,13 @@ struct Search {
 }
 
 impl Search {
-    /// Finds the image in the store or pulls it. `missing` says why it is no program of this machine.
-    async fn run(&self, missing: UnknownImage) -> Result<ContainerImage, PullError> {
+    /// Finds the image in the store or pulls it.
+    async fn run(&self) -> Result<ContainerImage, PullError> {
         let started = Instant::now();
         let reference = &self.reference;
         let secrets = self.secrets().await;
         let pulling = || self.event(Severity::Normal, "Pulling", format!("Pulling image {reference:?}"));
-        let found = self.cx.images.get(reference, self.policy, &secrets, pulling).await;
-        let (image, found) = match found {
-            Ok(found) => found,
-            Err(error) => {
-                // It may have been installed since the last search.
-                self.cx.images.refresh();
-                return Err(explain(missing, error));
-            }
-        };
+        let (image, found) = self.cx.images.get(reference, self.policy, &secrets, pulling).await?;
         let text = match found {
             Found::Present => format!("Container image {reference:?} already present on machine"),
             Found::Current => {
@@ -169,16 +154,5 @@ impl Search {
             }
         }
         secrets
-    }
-}
-
-/// Adds what is known of this machine to a failed pull.
-fn explain(missing: UnknownImage, error: PullError) -> PullError {
-    match (missing, error) {
-        (missing, PullError::NoSource) => PullError::Failed(missing.to_string()),
-        (UnknownImage::Missing(missing), PullError::Failed(error)) => {
-            PullError::Failed(format!("{missing}; it was not pulled either: {error}"))
-        }
-        (_, error) => error,
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Running {
     pub(super) tasks: Vec<AbortHandle>,
     /// Set while the container is being stopped.
     pub(super) stopping: Option<AbortHandle>,
-    pub(super) _image: Option<Arc<InUse>>,
+    pub(super) _image: Arc<InUse>,
 }
 
 /// The image of the next instance.

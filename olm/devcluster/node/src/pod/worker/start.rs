@@ -63,7 +63,7 @@ impl Worker {
         let user = launch::image_user(&self.pod, container, image)?;
         let defaults = env::Defaults {
             hostname: launch::hostname(&self.pod),
-            home: user.as_ref().and_then(|user| user.home.clone()),
+            home: user.home.clone(),
             image: image.config.env.clone(),
             services: env::of_services(&self.cx.zone(), namespace, links),
         };
@@ -82,7 +82,7 @@ impl Worker {
             domain: &self.cx.domain,
             one_user: self.cx.one_user,
         };
-        launch::process(&self.pod, container, image, user.as_ref(), env, &self.volumes, &inputs)
+        launch::process(&self.pod, container, image, &user, env, &self.volumes, &inputs)
     }
 
     async fn launch(
@@ -167,7 +167,7 @@ impl Worker {
         instance: u64,
         process: Process,
         template: ProcessSpec,
-        image: Option<Arc<InUse>>,
+        image: Arc<InUse>,
     ) {
         let target = Target {
             network: self.cx.network.clone(),
