@@ -122,8 +122,8 @@ fn a_catalog_without_tls_is_read_where_there_are_no_authorities() {
 }
 
 #[test]
-fn a_shell_completes_the_packages_of_the_cluster() {
-    scenario("a_shell_completes_the_packages_of_the_cluster", async |cluster| {
+fn a_shell_completes_the_names_of_the_cluster() {
+    scenario("a_shell_completes_the_names_of_the_cluster", async |cluster| {
         let cache = tempfile::tempdir()?;
         let command = || {
             let mut command = olm();
@@ -136,16 +136,31 @@ fn a_shell_completes_the_packages_of_the_cluster() {
         let found = run(search, None)?;
         ensure!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
         let kept = std::fs::read_dir(cache.path().join("olm/names"))?.next().context("nothing is kept")??;
-        ensure!(std::fs::read_to_string(kept.path())?.contains("etcd"), "etcd is not kept");
-        // when the shell completes a prefix
-        let mut complete = command();
-        complete.env("OLM_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "2").env("_CLAP_IFS", "\n");
-        complete.args(["--", "olm", "install", "et"]);
-        let out = run(complete, None)?;
-        // then it gets only the package
-        let text = String::from_utf8_lossy(&out.stdout).into_owned();
-        ensure!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
-        ensure!(text.lines().any(|line| line.trim() == "etcd"), "{text}");
+        let kept = std::fs::read_to_string(kept.path().join("packages.json"))?;
+        ensure!(kept.contains("etcd"), "etcd is not kept");
+        let mut show = command();
+        show.args(["show", "etcd", "-o", "name"]);
+        ensure!(run(show, None)?.status.success(), "etcd is not shown");
+        // when the shell completes a prefix, then it gets the names of the cluster
+        for (words, expected) in [
+            (&["install", "et"] as &[&str], "etcd"),
+            (&["install", "etcd", "--channel", "singlenamespace"], "singlenamespace-alpha"),
+            (&["install", "etcd", "--version", "0.11"], "0.11.0"),
+            (&["list", "--namespace", "kube-s"], "kube-system"),
+        ] {
+            let mut complete = command();
+            complete.env("OLM_COMPLETE", "bash").env("_CLAP_IFS", "\n");
+            complete.env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+            complete.args(["--", "olm"]).args(words);
+            let out = run(complete, None)?;
+            let text = String::from_utf8_lossy(&out.stdout).into_owned();
+            ensure!(
+                out.status.success() && out.stderr.is_empty(),
+                "{}",
+                String::from_utf8_lossy(&out.stderr)
+            );
+            ensure!(text.lines().any(|line| line.trim() == expected), "{words:?}: {text}");
+        }
         Ok(())
     });
 }

@@ -14,11 +14,11 @@ use olm_tests::{
 use crate::{op, run};
 
 /// A cluster whose manager reaches a registry and serves the administrator's programs.
-struct Setup {
-    world: World,
+pub(crate) struct Setup {
+    pub(crate) world: World,
     registry: Registry,
-    admin: Served,
-    manager: SocketAddr,
+    pub(crate) admin: Served,
+    pub(crate) manager: SocketAddr,
     _manager: Manager,
 }
 
@@ -39,7 +39,7 @@ impl Setup {
     }
 
     /// Pushes a catalog with package `a`; returns its image.
-    fn push(&self, name: &str) -> Result<String> {
+    pub(crate) fn push(&self, name: &str) -> Result<String> {
         let repository = format!("catalogs/{name}");
         self.registry.push_catalog(&repository, "1", Catalog::chain(&[&op("1.0.0")]).documents())?;
         Ok(self.registry.reference(&format!("{repository}:1")))
@@ -47,7 +47,7 @@ impl Setup {
 }
 
 /// Runs a scenario if `olm` is built.
-fn with_setup<F>(name: &str, body: F)
+pub(crate) fn with_setup<F>(name: &str, body: F)
 where
     F: AsyncFnOnce(Setup) -> Result<()>,
 {
@@ -82,6 +82,14 @@ fn a_catalog_is_added_installed_from_and_removed() {
         let (out, error) = admin.olm(&["catalog", "add", "operatorhub", "--name", "acme"]).await?;
         let difference = format!("spec.image is {image}, requested quay.io/operatorhubio/catalog:latest");
         ensure!(out.is_empty() && error.contains(&difference) && error.contains("--name"), "{out}{error}");
+        // when it is refreshed, then the manager reads it again
+        let (out, error) = admin.olm(&["catalog", "refresh", "acme", "--wait", "--timeout", "60s"]).await?;
+        ensure!(
+            out.contains("READY") && error.contains("refresh of CatalogSource olm/acme\n"),
+            "{out}{error}"
+        );
+        let (out, error) = admin.olm(&["catalog", "list", "-o", "name"]).await?;
+        ensure!(out.lines().any(|line| line == "olm/acme"), "{out}{error}");
         // when a package of it is installed
         world.home("ns").await?;
         let (out, error) = admin.olm(&["install", "a", "-n", "ns", "--catalog", "acme"]).await?;

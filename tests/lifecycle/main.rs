@@ -24,6 +24,7 @@ mod faults;
 mod groups;
 mod images;
 mod index;
+mod inspection;
 mod latency;
 mod otherwise;
 mod ownership;

@@ -105,6 +105,10 @@ pub const ANNOTATION_FIRST_APPROVAL: &str = "olm.firstApproval";
 /// Annotation on InstallPlan: the rights that its approver must hold (not upstream).
 pub const ANNOTATION_APPROVAL_NEEDED: &str = "olm.approvalNeeded";
 
+/// Annotation on a CatalogSource: any other value than before makes the manager read the source at once (not
+/// upstream). `olm catalog refresh` writes the time.
+pub const ANNOTATION_REFRESH: &str = "olm.refreshRequested";
+
 /// Environment variable with the name of the operator's OperatorCondition.
 pub const ENV_OPERATOR_CONDITION_NAME: &str = "OPERATOR_CONDITION_NAME";
 

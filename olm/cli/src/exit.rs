@@ -28,6 +28,8 @@ pub enum Code {
     Forbidden,
     /// The plan requires approval.
     NeedsApproval,
+    /// A bulk operation was not carried out for all.
+    Partial,
     /// A command that validates or compares failed to determine the result.
     Unanswered,
     /// Interrupted from the keyboard.
@@ -45,7 +47,7 @@ impl Code {
             Self::Timeout => 6,
             Self::Forbidden => 7,
             Self::NeedsApproval => 8,
-            // 9 is reserved for bulk operations that complete partially.
+            Self::Partial => 9,
             Self::Unanswered => 10,
             Self::Interrupted => 130,
         }
@@ -54,12 +56,18 @@ impl Code {
 
 /// Part of `olm --help`.
 pub const HELP: &str = "\
+Examples:
+  olm search etcd
+  olm install etcd --wait
+  olm list
+
 Exit codes:
   0 done, or nothing to do    5 no version satisfies the request
   1 unexpected error          6 timeout
   2 usage error               7 forbidden
   3 not found                 8 waiting for approval (with --wait)
-  4 refused                   130 interrupted
+  4 refused                   9 not done for all (with --all)
+                              130 interrupted
   validate, diff, build --check, self status and plan --exit-code exit with 1 for \"not valid\", \"different\" or
   \"not ready\", and with 10 when the check itself failed";
 

@@ -9,6 +9,7 @@ mod oci;
 mod offline;
 mod output;
 mod pages;
+mod plugin;
 mod product;
 mod prose;
 mod removed;
@@ -17,7 +18,7 @@ mod source;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::{CommandFactory as _, FromArgMatches as _};
 use clap_complete::CompleteEnv;
 
 /// Returns unused memory to the system soon; see `.cargo/config.toml`.
@@ -32,7 +33,10 @@ fn main() -> ExitCode {
     if completes() {
         return ExitCode::SUCCESS;
     }
-    let args = args::Args::parse();
+    let args = match args::Args::from_arg_matches(&plugin::command().get_matches()) {
+        Ok(args) => args,
+        Err(error) => error.exit(),
+    };
 
     // A user namespace can only be entered while the process has a single thread.
     #[cfg(feature = "devcluster")]
@@ -68,6 +72,11 @@ fn main() -> ExitCode {
 /// Handles a shell's request for completion; errors are suppressed, as they would appear in the middle of the
 /// command line.
 fn completes() -> bool {
+    if plugin::is_completer() {
+        // A closed pipe is not an error.
+        _ = plugin::complete();
+        return true;
+    }
     let here = std::env::current_dir().ok();
     let done = CompleteEnv::with_factory(args::Args::command)
         .var(args::COMPLETE)

@@ -1,72 +1,239 @@
-//! Package names for shell completion: every command that reads the cluster's catalogs caches them in the
-//! user's cache folder, and completion refreshes an old cache. Errors are ignored and time is limited,
-//! because a shell is waiting.
+//! Names for shell completion: packages, channels, versions, installed operators and namespaces.
+//!
+//! Commands that read the cluster's catalogs cache the names in the user's cache folder, and completion
+//! refreshes an old cache. Errors are ignored and time is limited, because a shell is waiting.
 
 use std::{
+    ffi::OsString,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, ResourceExt as _, api::ListParams};
+use olm_catalog::Package;
 use olm_engine::catalogs::{Fetcher, LoadedCatalog};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     args::{Args, Global},
-    context,
+    context, plugin,
     prose::printable,
 };
 
-/// Names older than this are fetched again.
+/// Names from catalogs older than this are fetched again.
 const FRESH: Duration = Duration::from_secs(600);
+
+/// The same for installed operators and namespaces, which change more often.
+const RECENT: Duration = Duration::from_secs(60);
 
 /// A longer delay is noticeable in a shell.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Known {
     pub name: String,
     /// A description for shells that show one.
     pub description: String,
+    /// The package of an installed operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
+    /// The channels of a package.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub channels: Vec<String>,
 }
 
-/// The packages of the cluster that the partial command line selects.
-pub fn known() -> Vec<Known> {
-    let global = global();
-    let Some(path) = cache_file(&global) else { return Vec::new() };
-    let age = std::fs::metadata(&path).and_then(|file| file.modified());
-    let age = age.ok().and_then(|then| SystemTime::now().duration_since(then).ok());
-    if age.is_none_or(|age| age > FRESH) {
-        // Old names are better than none when the cluster does not answer in time.
-        fetch_names(&global);
+/// The partial command line for which a shell requests names.
+#[derive(Debug, Default)]
+pub struct Line {
+    global: Global,
+    /// The package or operator that it names already.
+    target: Option<String>,
+}
+
+impl Line {
+    /// The words that the shell passes: `olm -- olm --context x show et`.
+    pub fn current() -> Self {
+        let words = std::env::args_os();
+        match plugin::is_completer() {
+            true => Self::of(words),
+            false => Self::of(words.skip_while(|word| word != "--").skip(1)),
+        }
     }
-    read(&path)
+
+    fn of(words: impl Iterator<Item = OsString>) -> Self {
+        let parsed = Args::command().ignore_errors(true).try_get_matches_from(words);
+        let Ok(matches) = parsed else { return Self::default() };
+        let mut last = &matches;
+        while let Some((_, inner)) = last.subcommand() {
+            last = inner;
+        }
+        let value = |id: &str| last.try_get_one::<String>(id).ok().flatten().cloned();
+        Self {
+            global: Global::from_arg_matches(&matches).unwrap_or_default(),
+            target: value("package").or_else(|| value("name")),
+        }
+    }
+
+    pub fn packages(&self) -> Vec<Known> {
+        self.cached(PACKAGES, FRESH, async {
+            let client = context::connect(&self.global).await.ok()?;
+            Some(of_catalogs(&Fetcher::service_proxy(client).fetch().await.ok()?))
+        })
+    }
+
+    /// The channels of the named package.
+    pub fn channels(&self) -> Vec<Known> {
+        let Some(package) = self.package() else { return Vec::new() };
+        let known = self.packages().into_iter().find(|known| known.name == package);
+        let channels = known.map(|known| known.channels).unwrap_or_default();
+        channels.into_iter().map(|name| Known { name, ..Known::default() }).collect()
+    }
+
+    /// The versions of the named package, newest first.
+    pub fn versions(&self) -> Vec<Known> {
+        let Some(package) = self.package() else { return Vec::new() };
+        self.cached(&versions_of(&package), FRESH, async {
+            let client = context::connect(&self.global).await.ok()?;
+            for catalog in Fetcher::service_proxy(client).fetch().await.ok()? {
+                if let Ok(Some(package)) = catalog.package(&package).await {
+                    return Some(of_package(&package));
+                }
+            }
+            None
+        })
+    }
+
+    pub fn installed(&self) -> Vec<Known> {
+        self.cached(&installed_in(&self.global), RECENT, async {
+            let client = context::connect(&self.global).await.ok()?;
+            let installed = olm_ops::list_installed(&client, self.global.namespace.as_deref()).await.ok()?;
+            let known = |operator: olm_ops::Installed| Known {
+                description: printable(&format!("{} in namespace {}", operator.status, operator.namespace)),
+                name: operator.name,
+                package: Some(operator.package),
+                channels: Vec::new(),
+            };
+            Some(installed.into_iter().map(known).collect())
+        })
+    }
+
+    pub fn namespaces(&self) -> Vec<Known> {
+        self.cached("namespaces", RECENT, async {
+            let client = context::connect(&self.global).await.ok()?;
+            let list = Api::<Namespace>::all(client).list_metadata(&ListParams::default()).await.ok()?;
+            let known = |name: String| Known { name, ..Known::default() };
+            Some(list.items.iter().map(|namespace| known(namespace.name_any())).collect())
+        })
+    }
+
+    /// The named package; the name may be that of a Subscription of it.
+    fn package(&self) -> Option<String> {
+        let target = self.target.clone()?;
+        // From the cache only: one request per completion.
+        let path = cache_file(&self.global, &installed_in(&self.global));
+        let names = path.map(|path| read(&path)).unwrap_or_default();
+        let installed = names.into_iter().find(|known| known.name == target);
+        Some(installed.and_then(|known| known.package).unwrap_or(target))
+    }
+
+    /// The names of a file of the cache; an old file is written again first.
+    fn cached(
+        &self,
+        file: &str,
+        fresh: Duration,
+        fetch: impl Future<Output = Option<Vec<Known>>>,
+    ) -> Vec<Known> {
+        let Some(path) = cache_file(&self.global, file) else { return Vec::new() };
+        let written = std::fs::metadata(&path).and_then(|file| file.modified());
+        let age = written.ok().and_then(|then| SystemTime::now().duration_since(then).ok());
+        if age.is_none_or(|age| age > fresh) {
+            // Old names are better than none when the cluster does not answer in time.
+            if let Some(names) = in_time(fetch) {
+                _ = write(&path, &names);
+            }
+        }
+        read(&path)
+    }
+}
+
+const PACKAGES: &str = "packages";
+
+fn versions_of(package: &str) -> String {
+    format!("versions-{package}")
+}
+
+fn installed_in(global: &Global) -> String {
+    format!("installed-{}", global.namespace.as_deref().unwrap_or_default())
 }
 
 /// Caches the names of catalogs that a command has read.
 pub fn keep(global: &Global, catalogs: &[LoadedCatalog]) {
-    let Some(path) = cache_file(global) else { return };
+    keep_as(global, PACKAGES, &of_catalogs(catalogs));
+}
+
+/// Caches the versions of a package that a command has read.
+pub fn keep_versions(global: &Global, package: &Package) {
+    keep_as(global, &versions_of(&package.name), &of_package(package));
+}
+
+/// Drops the names of installed operators, after a command has changed them.
+pub fn forget_installed(global: &Global) {
+    let every = Global { namespace: None, ..global.clone() };
+    for global in [global, &every] {
+        if let Some(path) = cache_file(global, &installed_in(global)) {
+            _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn keep_as(global: &Global, file: &str, names: &[Known]) {
+    if let Some(path) = cache_file(global, file) {
+        // Completion works without the cache, only slower.
+        _ = write(&path, names);
+    }
+}
+
+fn of_catalogs(catalogs: &[LoadedCatalog]) -> Vec<Known> {
     let summaries = catalogs.iter().flat_map(|catalog| catalog.catalog.summaries());
     let mut names: Vec<Known> = summaries
-        .map(|summary| Known { name: summary.name.clone(), description: printable(&summary.display_name) })
-        .filter(|known| is_plain(&known.name))
+        .map(|summary| Known {
+            name: summary.name.clone(),
+            description: printable(&summary.display_name),
+            package: None,
+            channels: summary.channels.clone(),
+        })
         .collect();
     names.sort_by(|a, b| a.name.cmp(&b.name));
     names.dedup_by(|a, b| a.name == b.name);
-    // Completion works without the cache, only slower.
-    _ = write(&path, &names);
+    names
+}
+
+fn of_package(package: &Package) -> Vec<Known> {
+    let mut versions: Vec<_> =
+        package.bundles.values().filter_map(|bundle| bundle.version.as_ref()).collect();
+    versions.sort_by(|a, b| olm_version::precedence(b, a));
+    versions.dedup();
+    versions.into_iter().map(|version| Known { name: version.to_string(), ..Known::default() }).collect()
 }
 
 /// Names with special characters of shells are not offered.
 fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'+');
+    !name.is_empty() && name.bytes().all(plain)
 }
 
 fn read(path: &Path) -> Vec<Known> {
     let text = std::fs::read(path).unwrap_or_default();
-    let names: Vec<Known> = serde_json::from_slice(&text).unwrap_or_default();
-    names.into_iter().filter(|known| is_plain(&known.name)).collect()
+    let mut names: Vec<Known> = serde_json::from_slice(&text).unwrap_or_default();
+    names.retain(|known| is_plain(&known.name));
+    for known in &mut names {
+        known.channels.retain(|channel| is_plain(channel));
+    }
+    names
 }
 
 fn write(path: &Path, names: &[Known]) -> std::io::Result<()> {
@@ -78,27 +245,17 @@ fn write(path: &Path, names: &[Known]) -> std::io::Result<()> {
     std::fs::rename(&partial, path)
 }
 
-/// Fetches the names from the cluster, within the time limit.
-fn fetch_names(global: &Global) {
+/// Reads names from the cluster, within the time limit.
+fn in_time(fetch: impl Future<Output = Option<Vec<Known>>>) -> Option<Vec<Known>> {
     _ = rustls::crypto::ring::default_provider().install_default();
-    let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
-    else {
-        return;
-    };
-    runtime.block_on(async {
-        let fetched = tokio::time::timeout(PATIENCE, async {
-            let client = context::connect(global).await.ok()?;
-            Fetcher::service_proxy(client).fetch().await.ok()
-        });
-        if let Ok(Some(catalogs)) = fetched.await {
-            keep(global, &catalogs);
-        }
-    });
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().ok()?;
+    let fetched = runtime.block_on(async { tokio::time::timeout(PATIENCE, fetch).await });
     runtime.shutdown_background();
+    fetched.ok().flatten()
 }
 
-/// `$XDG_CACHE_HOME/olm/names/HASH.json`, per cluster and user.
-fn cache_file(global: &Global) -> Option<PathBuf> {
+/// `$XDG_CACHE_HOME/olm/names/HASH/FILE.json`, per cluster and user.
+fn cache_file(global: &Global, file: &str) -> Option<PathBuf> {
     let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let root = match (var("XDG_CACHE_HOME"), var("HOME")) {
         (Some(root), _) => PathBuf::from(root),
@@ -106,20 +263,10 @@ fn cache_file(global: &Global) -> Option<PathBuf> {
         (None, None) => return None,
     };
     let mut hasher = DefaultHasher::new();
-    (var("KUBECONFIG"), &global.kubeconfig, &global.context, &global.impersonate).hash(&mut hasher);
-    Some(root.join("olm/names").join(format!("{:016x}.json", hasher.finish())))
-}
-
-/// The flags that select a cluster, parsed from the longest valid prefix of the command line (`olm -- olm
-/// show --context x et`).
-fn global() -> Global {
-    let words: Vec<_> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
-    for end in (1..=words.len()).rev() {
-        if let Ok(args) = Args::try_parse_from(&words[..end]) {
-            return args.global;
-        }
-    }
-    Global::default()
+    let user = (&global.impersonate, &global.impersonate_group);
+    (var("KUBECONFIG"), &global.kubeconfig, &global.context, user).hash(&mut hasher);
+    let folder = root.join("olm/names").join(format!("{:016x}", hasher.finish()));
+    is_plain(file).then(|| folder.join(format!("{file}.json")))
 }
 
 #[cfg(test)]
@@ -131,7 +278,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("deep/names.json");
         assert_eq!(read(&path), []);
-        let names = [Known { name: "etcd".into(), description: "etcd".into() }];
+        let channels = vec!["stable".to_owned()];
+        let names = [Known { name: "etcd".into(), description: "etcd".into(), package: None, channels }];
         write(&path, &names).unwrap();
         assert_eq!(read(&path), names);
         std::fs::write(&path, "[{").unwrap();
@@ -142,5 +290,22 @@ mod tests {
         )
         .unwrap();
         assert_eq!(read(&path).len(), 1);
+    }
+
+    #[test]
+    fn an_incomplete_line_names_the_cluster_and_the_package() {
+        let line = |text: &str| Line::of(text.split(' ').map(OsString::from));
+        let install = line("olm --context prod install etcd -n team-a --channel ");
+        assert_eq!(install.global.context.as_deref(), Some("prod"));
+        assert_eq!(install.global.namespace.as_deref(), Some("team-a"));
+        assert_eq!(install.target.as_deref(), Some("etcd"));
+        assert_eq!(line("olm set-channel mine st").target.as_deref(), Some("mine"));
+        assert_eq!(line("olm -n a show").global.namespace.as_deref(), Some("a"));
+        assert_eq!(line("olm nonsense --what").target, None);
+    }
+
+    #[test]
+    fn a_name_cannot_leave_the_cache() {
+        assert_eq!(cache_file(&Global::default(), "versions-../../x"), None);
     }
 }

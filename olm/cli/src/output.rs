@@ -1,4 +1,7 @@
-//! `-o table|json|yaml|name`: data on standard output, all other output on standard error.
+//! `-o table|wide|json|yaml|name|jsonpath`: data on standard output, all other output on standard error.
+
+mod format;
+mod jsonpath;
 
 use std::{
     collections::BTreeMap,
@@ -8,24 +11,13 @@ use std::{
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
+pub use self::format::{Format, FormatParser};
+use self::jsonpath::Template;
 use crate::{
+    args::OutputArgs,
     exit::{Code, Failure},
     prose::{inert, printable},
 };
-
-/// How a command prints what it found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Format {
-    /// Columns for people.
-    #[default]
-    Table,
-    /// JSON with a stable schema.
-    Json,
-    /// The same as YAML.
-    Yaml,
-    /// Names only, one a line.
-    Name,
-}
 
 /// How a report is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -100,12 +92,17 @@ impl Stream {
         self.judge(written)
     }
 
-    pub fn end(mut self) -> Result<(), Failure> {
+    /// Writes what is buffered, for output that arrives slowly.
+    pub fn flush(&mut self) -> Result<(), Failure> {
         if self.closed {
             return Ok(());
         }
         let written = self.out.flush();
         self.judge(written)
+    }
+
+    pub fn end(mut self) -> Result<(), Failure> {
+        self.flush()
     }
 
     fn judge(&mut self, written: std::io::Result<()>) -> Result<(), Failure> {
@@ -160,42 +157,57 @@ type Column<'a, T> = (&'a str, fn(&T) -> String);
 pub struct Listing<'a, T> {
     pub items: &'a [T],
     pub columns: &'a [Column<'a, T>],
+    /// Additional columns of `-o wide`.
+    pub wide: &'a [Column<'a, T>],
     pub name: fn(&T) -> String,
     /// Message on standard error for an empty list.
     pub empty: &'a str,
 }
 
 impl<T: Serialize> Listing<'_, T> {
-    pub fn print(&self, format: Format, headers: bool) -> Result<(), Failure> {
-        match format {
-            Format::Table if self.items.is_empty() => eprintln!("{}", self.empty),
-            Format::Table => {
-                let header: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
-                let row = |item: &T| self.columns.iter().map(|(_, cell)| cell(item)).collect::<Vec<_>>();
-                let rows: Vec<Vec<String>> = self.items.iter().map(row).collect();
-                print_line(&table(if headers { header.as_slice() } else { &[] }, &rows))?;
-            }
+    pub fn print(&self, out: &OutputArgs) -> Result<(), Failure> {
+        match &out.output {
+            Format::Table | Format::Wide if self.items.is_empty() => eprintln!("{}", self.empty),
+            Format::Table => self.print_columns(&[], out)?,
+            Format::Wide => self.print_columns(self.wide, out)?,
             Format::Json => print_line(&to_json(&self.items)?)?,
             Format::Yaml => print_line(&to_yaml(&self.items)?)?,
             Format::Name => self.items.iter().try_for_each(|item| print_line(&(self.name)(item)))?,
+            Format::JsonPath(template) => print_template(template, &self.items)?,
         }
         Ok(())
+    }
+
+    fn print_columns(&self, more: &[Column<'_, T>], out: &OutputArgs) -> Result<(), Failure> {
+        let columns = || self.columns.iter().chain(more);
+        let header: Vec<&str> = columns().filter(|_| !out.no_headers).map(|(name, _)| *name).collect();
+        let row = |item: &T| columns().map(|(_, cell)| cell(item)).collect::<Vec<_>>();
+        print_line(&table(&header, &self.items.iter().map(row).collect::<Vec<_>>()))
     }
 }
 
 /// Prints one object; the caller provides the table.
 pub fn print_one<T: Serialize>(
     item: &T,
-    format: Format,
+    format: &Format,
     name: &str,
     text: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     match format {
-        Format::Table => print_line(&text()),
+        Format::Table | Format::Wide => print_line(&text()),
         Format::Json => print_line(&to_json(item)?),
         Format::Yaml => print_line(&to_yaml(item)?),
         Format::Name => print_line(name),
+        Format::JsonPath(template) => print_template(template, item),
     }
+}
+
+/// Prints exactly the rendered template: it contains its own line breaks.
+fn print_template<T: Serialize + ?Sized>(template: &Template, value: &T) -> Result<(), Failure> {
+    let value = serde_json::to_value(value).map_err(anyhow::Error::from)?;
+    let mut out = Stream::new();
+    out.bytes(template.render(&value).as_bytes())?;
+    out.end()
 }
 
 /// Prints a line to standard output. A closed pipe (`olm list | head -1`) is not an error.

@@ -110,10 +110,18 @@ pub(super) async fn list_watched(
     crd: &CrdDescription,
     operator: &Installed,
 ) -> Result<Option<Vec<Instance>>, Error> {
+    list_in(client, crd, &watched(operator)).await
+}
+
+/// The same in these namespaces; `None` also for the empty name, which stands for all.
+pub(super) async fn list_in(
+    client: &Client,
+    crd: &CrdDescription,
+    namespaces: &[String],
+) -> Result<Option<Vec<Instance>>, Error> {
     let Some((plural, resource)) = resource_of(crd) else { return Ok(Some(Vec::new())) };
-    let watches = watched(operator);
     let mut out = Vec::new();
-    for namespace in &watches {
+    for namespace in namespaces {
         if namespace.is_empty() {
             return Ok(None);
         }

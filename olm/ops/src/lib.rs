@@ -8,19 +8,24 @@
 //! * [`authority`]: who requested and who approved, as the API server records it
 
 mod approve;
+mod approve_all;
 pub mod authority;
 mod blockers;
+mod can_i;
 mod choose;
 pub mod doctor;
 mod error;
+mod events;
 mod install;
 mod instances;
 mod list;
 pub mod manifests;
+mod operator_pods;
 mod other_olm;
 mod overview;
 mod pod_failure;
 mod policy;
+mod readable_instances;
 mod revisions;
 mod settings;
 mod status;
@@ -30,20 +35,25 @@ mod wait;
 mod write;
 
 pub use approve::{Approved, PLAN_CHANGED, Upgraded, approve, preview_upgrade, upgrade};
+pub use approve_all::{BulkApproval, BulkOutcome, approve_all};
 pub use blockers::{Blocker, requirement_fix};
+pub use can_i::{Operation, Right, administrators, rights};
 pub use choose::suggested_namespace;
 pub use error::{Error, Kind};
+pub use events::{EventLine, list_events};
 pub use install::{InstallRequest, InstallResult, install, preview_install, requested_subscription};
 pub use instances::{Instance, list_instances, list_instances_of};
 pub use list::{Installed, find_installed, list_installed};
+pub use operator_pods::operator_pods;
 pub use other_olm::{OTHER_OLM_SELECTOR, OtherOlm, find_other_olm};
 pub use overview::{Overview, overview};
 pub use pod_failure::PodFailure;
 pub use policy::{Effect, PolicyTest, Subject, TestedPolicy, Verdict, test_policies};
+pub use readable_instances::{ReadableInstances, readable_instances};
 pub use revisions::{Approval, Revision, RolledBack, approval, history, preview_rollback, rollback};
 pub use settings::{Setting, SettingChange, SettingPreview, preview_set, set};
 pub use status::{Status, rolls_back_to};
-pub use timeline::{EventLine, Step, StepState, Timeline, timeline};
+pub use timeline::{Step, StepState, Timeline, timeline};
 pub use uninstall::{
     Operands, Progress as Removal, UninstallOptions, UninstallReport, UninstallTarget, advance,
     command as uninstall_command, preview_uninstall, uninstall,

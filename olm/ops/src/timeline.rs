@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::{
     blockers::{Blocker, NotReady, blockers},
     error::Error,
+    events::{EventLine, Related, lines},
     list::{Installed, World},
     pod_failure::PodFailure,
     status::{View, condition_of, plan_summary},
@@ -67,21 +68,6 @@ pub enum StepState {
     Failed,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EventLine {
-    /// When it was last observed, in RFC 3339.
-    pub time: String,
-    /// `Normal` or `Warning`.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// A stable word.
-    pub reason: String,
-    /// `Kind name`.
-    pub object: String,
-    pub message: String,
-}
-
 impl Timeline {
     /// The first step that is not done.
     #[must_use]
@@ -117,13 +103,14 @@ pub(super) async fn timeline_of(client: &Client, world: &World, view: &View) -> 
         .cloned();
     let steps = steps(view, last.as_ref(), &workload);
     let blockers = blockers(view, workload.blocking(), Timestamp::now());
-    let events = workload.events(view);
+    let mut events = lines(&workload.events, &workload.related(view));
+    events.drain(..events.len().saturating_sub(EVENTS));
     Timeline { installed, steps, blockers, events }
 }
 
 /// Deployments and pods, as far as the caller may read them.
 #[derive(Default)]
-struct Workload {
+pub(super) struct Workload {
     deployments: Vec<Deployment>,
     pods: Vec<Pod>,
     events: Vec<Event>,
@@ -131,12 +118,14 @@ struct Workload {
 
 impl Workload {
     async fn read(client: &Client, namespace: &str, view: &View) -> Self {
-        let events = Api::<Event>::namespaced(client.clone(), namespace);
-        let everything = ListParams::default();
-        let mut out = Self {
-            events: events.list(&everything).await.map(|list| list.items).unwrap_or_default(),
-            ..Self::default()
-        };
+        let events = Api::<Event>::namespaced(client.clone(), namespace).list(&ListParams::default()).await;
+        let events = events.map(|list| list.items).unwrap_or_default();
+        Self { events, ..Self::objects(client, namespace, view).await }
+    }
+
+    /// The same without events.
+    pub(super) async fn objects(client: &Client, namespace: &str, view: &View) -> Self {
+        let mut out = Self::default();
         let Some(csv) = &view.csv else { return out };
         let owned = ListParams::default().labels(&format!("{}={}", names::LABEL_OWNER, csv.name_any()));
         let api = Api::<Deployment>::namespaced(client.clone(), namespace);
@@ -169,45 +158,14 @@ impl Workload {
         self.pods.iter().filter_map(not_ready).min_by_key(|pod| !pod.failed)
     }
 
-    fn events(&self, view: &View) -> Vec<EventLine> {
-        let mut known: Vec<String> = Vec::new();
-        known.extend(view.subscription.as_ref().map(ResourceExt::name_any));
-        known.extend(view.csv.as_ref().map(ResourceExt::name_any));
-        known.extend(view.plan.as_ref().map(ResourceExt::name_any));
-        known.extend(self.deployments.iter().map(ResourceExt::name_any));
-        known.extend(self.pods.iter().map(ResourceExt::name_any));
-        let of_deployment = |name: &str| {
-            // ReplicaSets carry their Deployment's name.
-            self.deployments.iter().any(|d| name.starts_with(&format!("{}-", d.name_any())))
-        };
-        let time = |e: &Event| -> Option<Timestamp> {
-            let series = e.series.as_ref().and_then(|s| s.last_observed_time.as_ref()).map(|t| t.0);
-            let last = e.last_timestamp.as_ref().map(|t| t.0);
-            series.or(last).or(e.event_time.as_ref().map(|t| t.0)).or(e.first_timestamp.as_ref().map(|t| t.0))
-        };
-        let mut events: Vec<(Option<Timestamp>, &Event)> = self
-            .events
-            .iter()
-            .filter(|e| {
-                let name = e.involved_object.name.as_deref().unwrap_or_default();
-                known.iter().any(|k| k == name) || of_deployment(name)
-            })
-            .map(|e| (time(e), e))
-            .collect();
-        events.sort_by_key(|(time, _)| *time);
-        let skip = events.len().saturating_sub(EVENTS);
-        let line = |(time, e): (Option<Timestamp>, &Event)| EventLine {
-            time: time.map(|t| t.to_string()).unwrap_or_default(),
-            type_: e.type_.clone().unwrap_or_default(),
-            reason: e.reason.clone().unwrap_or_default(),
-            object: format!(
-                "{} {}",
-                e.involved_object.kind.as_deref().unwrap_or_default(),
-                e.involved_object.name.as_deref().unwrap_or_default()
-            ),
-            message: e.message.clone().unwrap_or_default(),
-        };
-        events.into_iter().skip(skip).map(line).collect()
+    /// The objects whose events are shown.
+    pub(super) fn related(&self, view: &View) -> Related {
+        let mut names: Vec<String> = Vec::new();
+        names.extend(view.subscription.as_ref().map(ResourceExt::name_any));
+        names.extend(view.csv.as_ref().map(ResourceExt::name_any));
+        names.extend(view.plan.as_ref().map(ResourceExt::name_any));
+        names.extend(self.pods.iter().map(ResourceExt::name_any));
+        Related { names, deployments: self.deployments.iter().map(ResourceExt::name_any).collect() }
     }
 }
 

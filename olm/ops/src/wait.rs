@@ -16,9 +16,10 @@ use serde::Serialize;
 
 use crate::{
     error::Error,
+    events::EventLine,
     list::Installed,
     status::Status,
-    timeline::{EventLine, Step, StepState, Timeline, timeline},
+    timeline::{Step, StepState, Timeline, timeline},
 };
 
 #[derive(Debug, Clone)]

@@ -16,6 +16,10 @@ pub struct BundleCommandArgs {
 }
 
 const BUNDLES: &str = "\
+Examples:
+  olm bundle validate ./bundle
+  olm bundle run ./bundle -n demo
+
 A BUNDLE is a folder or an image with one version of an operator:
   manifests/*.yaml            one ClusterServiceVersion, its CustomResourceDefinitions and other manifests
   metadata/annotations.yaml   package, channels and default channel

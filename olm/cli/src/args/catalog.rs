@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
-use super::{CatalogAddArgs, CatalogRemoveArgs, CatalogSourcesArgs, OutputArgs};
+use super::{CatalogAddArgs, CatalogRefreshArgs, CatalogRemoveArgs, CatalogSourcesArgs, OutputArgs};
 use crate::output::{Documents, Report};
 
 /// `olm catalog`.
@@ -17,6 +17,11 @@ pub struct CatalogCommandArgs {
 
 /// Formats of a SOURCE, for the help of commands that take one.
 const SOURCES: &str = "\
+Examples:
+  olm catalog list
+  olm catalog add operatorhub
+  olm catalog validate ./catalog
+
 A SOURCE is one of
   DIR                  a file-based catalog, a repository of bundles, a bundle, an OCI layout
   FILE                 a catalog as YAML or JSON, or a tar archive; plain, gzip or zstd
@@ -35,6 +40,9 @@ pub enum CatalogCommand {
     /// List the catalogs of a cluster.
     #[command(after_help = LIST_SOURCES)]
     Sources(CatalogSourcesArgs),
+    /// Read catalogs of a cluster again now.
+    #[command(after_help = REFRESH)]
+    Refresh(CatalogRefreshArgs),
     /// Remove a catalog from a cluster.
     #[command(after_help = REMOVE)]
     Remove(CatalogRemoveArgs),
@@ -47,7 +55,7 @@ pub enum CatalogCommand {
     /// Render catalogs and bundles as one stream of documents.
     #[command(after_help = RENDER)]
     Render(RenderArgs),
-    /// List the packages, channels or bundles of a catalog.
+    /// List the catalogs of a cluster, or the packages, channels or bundles of a catalog.
     #[command(name = "list", after_help = LIST)]
     List(CatalogListArgs),
     /// Show the upgrade graph of a package.
@@ -87,6 +95,13 @@ Examples:
   olm catalog sources
   olm catalog sources -n team-a -o json";
 
+const REFRESH: &str = "\
+Without a refresh, the manager reads a catalog at the interval of its CatalogSource.
+
+Examples:
+  olm catalog refresh operatorhub --wait
+  olm catalog refresh --all";
+
 const REMOVE: &str = "\
 Installed operators are retained; without the catalog they get no upgrades.
 
@@ -117,6 +132,7 @@ Examples:
 
 const LIST: &str = "\
 Examples:
+  olm catalog list
   olm catalog list packages ./catalog
   olm catalog list bundles ./catalog etcd -o json";
 
@@ -253,12 +269,12 @@ pub enum Listed {
 /// `olm catalog list`.
 #[derive(Debug, ClapArgs)]
 pub struct CatalogListArgs {
-    /// Resource to list.
-    #[arg(value_enum)]
-    pub what: Listed,
+    /// Resource to list; the catalogs of the cluster when absent, as `olm catalog sources`.
+    #[arg(value_enum, requires = "source")]
+    pub what: Option<Listed>,
     /// Catalog; `olm catalog --help` lists the accepted forms.
     #[arg(value_hint = clap::ValueHint::AnyPath)]
-    pub source: String,
+    pub source: Option<String>,
     /// Only this package.
     pub package: Option<String>,
     #[command(flatten)]

@@ -13,6 +13,7 @@ use crate::{
 
 /// `olm up`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = UP)]
 pub struct UpArgs {
     /// Data directory of the dev cluster.
     #[arg(long, env = "OLM_DATA_DIR")]
@@ -48,6 +49,12 @@ pub struct UpArgs {
     pub registry: RegistryArgs,
 }
 
+const UP: &str = "\
+Examples:
+  olm up
+  olm up --demo
+  olm up --catalog operatorhub --data-dir ./cluster";
+
 /// A catalog of `olm up --catalog`.
 #[derive(Debug, Clone)]
 pub enum UpCatalog {
@@ -59,18 +66,31 @@ pub enum UpCatalog {
 
 /// `olm token`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = TOKEN)]
 pub struct TokenArgs {
     /// Data directory of the dev cluster.
     #[arg(long, env = "OLM_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
 }
 
+const TOKEN: &str = "\
+Examples:
+  olm token
+  olm token --data-dir ./cluster";
+
 /// `olm dev`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = DEV)]
 pub struct DevArgs {
     #[command(subcommand)]
     pub command: DevCommand,
 }
+
+const DEV: &str = "\
+Examples:
+  olm dev images
+  olm dev fault list
+  olm dev rights etcd-operator -n etcd";
 
 /// Subcommands of `olm dev`.
 #[derive(Debug, Subcommand)]
@@ -80,6 +100,7 @@ pub enum DevCommand {
     /// Inject faults into pods of the dev cluster and remove them.
     Fault(FaultArgs),
     /// Show the used and denied permissions of a ServiceAccount since the dev cluster started.
+    #[command(after_help = RIGHTS)]
     Rights {
         /// ServiceAccount in the namespace of --namespace.
         account: String,
@@ -88,9 +109,13 @@ pub enum DevCommand {
     },
 }
 
+const RIGHTS: &str = "\
+Examples:
+  olm dev rights etcd-operator -n etcd";
+
 /// `olm dev images`.
 #[derive(Debug, ClapArgs)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = IMAGES, args_conflicts_with_subcommands = true)]
 pub struct ImagesArgs {
     #[command(subcommand)]
     pub command: Option<ImagesCommand>,
@@ -99,6 +124,11 @@ pub struct ImagesArgs {
     #[command(flatten)]
     pub out: OutputArgs,
 }
+
+const IMAGES: &str = "\
+Examples:
+  olm dev images
+  olm dev images load operator.tar";
 
 /// Where the images of a dev cluster are.
 #[derive(Debug, ClapArgs)]
@@ -112,6 +142,7 @@ pub struct ImagesDirArgs {
 #[derive(Debug, Subcommand)]
 pub enum ImagesCommand {
     /// Load the images of a file under their names in it; pods run them without a registry.
+    #[command(after_help = LOAD)]
     Load {
         /// Archive of `olm self image --archive`, `podman save` or `docker save`, or folder in the OCI layout.
         #[arg(value_hint = clap::ValueHint::AnyPath)]
@@ -124,17 +155,57 @@ pub enum ImagesCommand {
     },
 }
 
+const LOAD: &str = "\
+Examples:
+  olm dev images load operator.tar
+  olm dev images load ./layout --name registry.example/team/operator:v1";
+
 /// `olm dev fault`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = FAULT)]
 pub struct FaultArgs {
     #[command(subcommand)]
     pub command: FaultCommand,
 }
 
+const FAULT: &str = "\
+Examples:
+  olm dev fault cut example-0 -n etcd
+  olm dev fault undo --all";
+
+const CUT: &str = "\
+Examples:
+  olm dev fault cut example-0 -n etcd
+  olm dev fault cut example-0 --from pods -n etcd";
+
+const PAUSE: &str = "\
+Examples:
+  olm dev fault pause example-0 -n etcd";
+
+const SLOW: &str = "\
+Examples:
+  olm dev fault slow example-0 --stop 500 --run 50 -n etcd";
+
+const KILL: &str = "\
+Examples:
+  olm dev fault kill example-0 -n etcd
+  olm dev fault kill example-0 --wipe -n etcd";
+
+const UNDO: &str = "\
+Examples:
+  olm dev fault undo example-0 -n etcd
+  olm dev fault undo --all --kind cut";
+
+const FAULTS: &str = "\
+Examples:
+  olm dev fault list
+  olm dev fault list -o json";
+
 /// Subcommands of `olm dev fault`.
 #[derive(Debug, Subcommand)]
 pub enum FaultCommand {
     /// Drop all packets to and from a pod.
+    #[command(after_help = CUT)]
     Cut {
         /// Pods.
         #[arg(required = true, value_name = "POD")]
@@ -145,6 +216,7 @@ pub enum FaultCommand {
         from: Vec<String>,
     },
     /// Stop all processes of a pod (SIGSTOP).
+    #[command(after_help = PAUSE)]
     Pause {
         /// Pods.
         #[arg(required = true, value_name = "POD")]
@@ -152,6 +224,7 @@ pub enum FaultCommand {
     },
     /// Stop and continue all processes of a pod in turns. The processes become slower; network and disk are not
     /// affected.
+    #[command(after_help = SLOW)]
     Slow {
         /// Pods.
         #[arg(required = true, value_name = "POD")]
@@ -164,6 +237,7 @@ pub enum FaultCommand {
         run: u32,
     },
     /// Kill all processes of a pod (SIGKILL).
+    #[command(after_help = KILL)]
     Kill {
         /// Pods.
         #[arg(required = true, value_name = "POD")]
@@ -173,6 +247,7 @@ pub enum FaultCommand {
         wipe: bool,
     },
     /// Remove the faults of the named pods, or all faults with --all.
+    #[command(after_help = UNDO)]
     Undo {
         /// Pods.
         #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "POD")]
@@ -185,6 +260,7 @@ pub enum FaultCommand {
         kind: Option<FaultKind>,
     },
     /// List active faults.
+    #[command(after_help = FAULTS)]
     List(OutputArgs),
 }
 

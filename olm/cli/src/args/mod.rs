@@ -6,10 +6,15 @@ mod complete;
 mod console;
 #[cfg(feature = "devcluster")]
 mod devcluster;
+#[cfg(test)]
+mod examples;
+mod inspect;
 mod operators;
 mod own;
 mod plan;
 mod policy;
+#[cfg(test)]
+mod printed;
 mod servers;
 mod settings;
 mod sources;
@@ -23,6 +28,7 @@ pub use catalog::*;
 pub use console::*;
 #[cfg(feature = "devcluster")]
 pub use devcluster::*;
+pub use inspect::*;
 pub use operators::*;
 pub use own::*;
 pub use plan::*;
@@ -31,7 +37,7 @@ pub use servers::*;
 pub use settings::*;
 pub use sources::*;
 
-use crate::output::Format;
+use crate::output::{Format, FormatParser};
 
 /// Install, upgrade, explain and remove Kubernetes operators.
 #[derive(Debug, Parser)]
@@ -48,7 +54,7 @@ pub struct Args {
 #[command(next_help_heading = "Global options")]
 pub struct Global {
     /// Namespace; the namespace of the kubeconfig context when absent.
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, add = complete::namespaces())]
     pub namespace: Option<String>,
     /// Path to the kubeconfig file.
     #[arg(long, global = true)]
@@ -111,6 +117,8 @@ pub enum Command {
     Search(SearchArgs),
     /// Show a package: channels, versions, what it provides and needs.
     Show(ShowArgs),
+    /// List the versions of a package with their channels.
+    Versions(VersionsArgs),
     /// Preview a change without applying it.
     Plan(PlanCommandArgs),
     /// Explain why a version was selected or why an upgrade is blocked.
@@ -134,10 +142,13 @@ pub enum Command {
     /// Exclude versions from installation.
     Skip(SkipArgs),
     /// Pause an operator.
+    #[command(after_help = PAUSE)]
     Pause(NameArgs),
     /// Resume an operator after `olm pause` or `olm rollback`.
+    #[command(after_help = RESUME)]
     Resume(NameArgs),
     /// Unpin the version of an operator.
+    #[command(after_help = UNPIN)]
     Unpin(NameArgs),
     /// Hide the available upgrade until a newer one appears.
     Snooze(SnoozeArgs),
@@ -147,6 +158,15 @@ pub enum Command {
     List(ListArgs),
     /// Show the status of an installation: steps, conditions and blockers.
     Status(StatusArgs),
+    /// List the custom resources that an operator manages.
+    Instances(InstancesArgs),
+    /// Show the logs of an operator's pods.
+    Logs(LogsArgs),
+    /// List the events of an operator's objects.
+    Events(EventsArgs),
+    /// Check whether you may perform an operation, and list the missing permissions.
+    #[command(name = "can-i")]
+    CanI(CanIArgs),
     /// Remove an operator.
     Uninstall(UninstallArgs),
     /// Check a cluster: manager, catalogs, plans, operators and orphaned objects.
@@ -169,15 +189,16 @@ pub enum Command {
     #[command(name = "self")]
     Own(SelfArgs),
     /// Print the version.
+    #[command(after_help = VERSION)]
     Version(OutputArgs),
-    /// Print a shell completion script, which also completes package names.
+    /// Print a shell completion script, which also completes names of the cluster.
     #[command(after_help = COMPLETION)]
     Completion {
         /// Shell.
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
-    /// Write the man pages, one per command (for packagers).
+    /// Write the man pages, one per command, and commands.md (for packagers).
     #[command(hide = true)]
     Man {
         /// Folder; created when it does not exist.
@@ -213,10 +234,13 @@ impl Command {
     pub fn is_local(&self) -> bool {
         match self {
             Self::Catalog(args) => {
-                !matches!(args.command, CatalogCommand::Add(_) | CatalogCommand::Remove(_))
+                use CatalogCommand::{Add, Refresh, Remove};
+                !matches!(args.command, Add(_) | Refresh(_) | Remove(_))
             }
             Self::Bundle(args) => !matches!(args.command, BundleCommand::Run(_)),
             Self::Search(_) | Self::Show(_) | Self::Plan(_) | Self::Why(_) | Self::Graph(_) => true,
+            Self::Versions(_) | Self::Instances(_) | Self::Logs(_) | Self::Events(_) | Self::CanI(_) => true,
+            Self::List(_) | Self::Status(_) | Self::History(_) => true,
             Self::Diff(_) | Self::Explain(_) | Self::Policy(_) | Self::Man { .. } => true,
             _ => false,
         }
@@ -229,21 +253,45 @@ impl Command {
             return true;
         }
         let serves = matches!(self, Self::Catalog(CatalogCommandArgs { command: CatalogCommand::Serve(_) }));
-        serves || self.is_server() || matches!(self, Self::Console(_))
+        // Ctrl-C is how following logs ends.
+        let follows = matches!(self, Self::Logs(args) if args.follow);
+        serves || follows || self.is_server() || matches!(self, Self::Console(_))
     }
 }
 
 const COMPLETION: &str = "\
 Examples:
-  echo 'source <(olm completion bash)' >> ~/.bashrc
-  echo 'source <(olm completion zsh)' >> ~/.zshrc
-  echo 'olm completion fish | source' >> ~/.config/fish/config.fish";
+  source <(olm completion bash)     # in ~/.bashrc
+  source <(olm completion zsh)      # in ~/.zshrc
+  olm completion fish | source      # in ~/.config/fish/config.fish
+
+Packages, channels, versions, installed operators and namespaces are completed from a cache that other commands
+write; without a cluster they are omitted.";
+
+const PAUSE: &str = "\
+Examples:
+  olm pause etcd -n etcd
+
+No plan is applied until `olm resume`; the operator keeps running.";
+
+const RESUME: &str = "\
+Examples:
+  olm resume etcd -n etcd";
+
+const UNPIN: &str = "\
+Examples:
+  olm unpin etcd -n etcd";
+
+const VERSION: &str = "\
+Examples:
+  olm version
+  olm version -o json";
 
 /// `-o` and `--no-headers`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct OutputArgs {
     /// Output format.
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, default_value = "table", value_parser = FormatParser)]
     pub output: Format,
     /// Omit the column headers.
     #[arg(long)]

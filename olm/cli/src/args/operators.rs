@@ -9,14 +9,31 @@ use super::{OutputArgs, WaitArgs, complete, duration, version_or_range};
 
 /// `olm search`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = SEARCH)]
 pub struct SearchArgs {
     /// Search terms; all packages when absent.
     pub text: Vec<String>,
+    /// Only packages that provide this kind, such as EtcdCluster.
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// Only packages of this category, such as Database.
+    #[arg(long)]
+    pub category: Option<String>,
+    /// Only packages with this capability level, such as "Seamless Upgrades".
+    #[arg(long, value_name = "LEVEL")]
+    pub capability: Option<String>,
     #[command(flatten)]
     pub source: CatalogArgs,
     #[command(flatten)]
     pub out: OutputArgs,
 }
+
+const SEARCH: &str = "\
+Examples:
+  olm search etcd
+  olm search --kind EtcdCluster
+  olm search backup --category Database -o wide
+  olm search --catalog-dir ./catalog -o jsonpath='{range [*]}{.package} {.version}{\"\\n\"}{end}'";
 
 /// Which catalogs to read.
 #[derive(Debug, Clone, ClapArgs)]
@@ -31,12 +48,13 @@ pub struct CatalogArgs {
 
 /// `olm show`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = SHOW)]
 pub struct ShowArgs {
     /// Package.
     #[arg(add = complete::packages())]
     pub package: String,
     /// Only this channel.
-    #[arg(short, long)]
+    #[arg(short, long, add = complete::channels())]
     pub channel: Option<String>,
     #[command(flatten)]
     pub source: CatalogArgs,
@@ -44,17 +62,24 @@ pub struct ShowArgs {
     pub out: OutputArgs,
 }
 
+const SHOW: &str = "\
+Examples:
+  olm show etcd
+  olm show etcd --channel singlenamespace-alpha
+  olm show etcd --catalog-dir ./catalog -o json";
+
 /// `olm install`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = INSTALL)]
 pub struct InstallArgs {
     /// Package.
     #[arg(add = complete::packages())]
     pub package: String,
     /// Channel; the package's default channel when absent.
-    #[arg(short, long)]
+    #[arg(short, long, add = complete::channels())]
     pub channel: Option<String>,
     /// Version or range, such as ">=0.10.0 <0.11.0"; the newest version when absent.
-    #[arg(long, value_parser = version_or_range)]
+    #[arg(long, value_parser = version_or_range, add = complete::versions())]
     pub version: Option<String>,
     /// Catalog, as NAME or NAMESPACE/NAME.
     #[arg(long)]
@@ -74,6 +99,12 @@ pub struct InstallArgs {
     pub out: OutputArgs,
 }
 
+const INSTALL: &str = "\
+Examples:
+  olm install etcd -n etcd --wait
+  olm install etcd --version '>=0.10.0 <0.12.0' --approval manual
+  olm install etcd --dry-run -o yaml";
+
 /// Approval of plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Approval {
@@ -85,9 +116,14 @@ pub enum Approval {
 
 /// `olm approve`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = APPROVE)]
 pub struct ApproveArgs {
     /// Package, Subscription or InstallPlan.
-    pub name: String,
+    #[arg(add = complete::installed(), required_unless_present = "all")]
+    pub name: Option<String>,
+    /// Approve all pending plans that need no review; of all namespaces without --namespace.
+    #[arg(long, conflicts_with_all = ["name", "digest"])]
+    pub all: bool,
     /// Approve only the plan with this digest; refused when the plan has changed.
     #[arg(long)]
     pub digest: Option<String>,
@@ -97,16 +133,30 @@ pub struct ApproveArgs {
     pub out: OutputArgs,
 }
 
+const APPROVE: &str = "\
+Examples:
+  olm approve etcd -n etcd
+  olm approve etcd --wait --timeout 2m
+  olm approve --all
+
+With --all, a plan that adds HIGH permissions, deletes objects, installs other operators or has warnings is listed
+and not approved; exit code 9.";
+
 /// `olm upgrade`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = UPGRADE)]
 pub struct UpgradeArgs {
     /// Package or Subscription.
-    pub name: String,
+    #[arg(add = complete::installed(), required_unless_present = "all")]
+    pub name: Option<String>,
+    /// Upgrade all operators whose plans need no review; of all namespaces without --namespace.
+    #[arg(long, conflicts_with_all = ["name", "to", "channel"])]
+    pub all: bool,
     /// Target version; the next version of the channel when absent.
-    #[arg(long)]
+    #[arg(long, add = complete::versions())]
     pub to: Option<String>,
     /// Switch to this channel first.
-    #[arg(short, long)]
+    #[arg(short, long, add = complete::channels())]
     pub channel: Option<String>,
     #[command(flatten)]
     pub wait: WaitArgs,
@@ -114,29 +164,60 @@ pub struct UpgradeArgs {
     pub out: OutputArgs,
 }
 
+const UPGRADE: &str = "\
+Examples:
+  olm upgrade etcd -n etcd --wait
+  olm upgrade etcd --to 0.11.0
+  olm upgrade --all
+
+With --all, operators with a plan that adds HIGH permissions, deletes objects, installs other operators or has
+warnings are listed and not upgraded; exit code 9.";
+
 /// `olm list`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = LIST)]
 pub struct ListArgs {
     /// List all namespaces; the default without --namespace.
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
+    /// Only operators with a newer version; with --unhealthy, either of both.
+    #[arg(long)]
+    pub outdated: bool,
+    /// Only operators that failed, are degraded or cannot be updated.
+    #[arg(long)]
+    pub unhealthy: bool,
     #[command(flatten)]
     pub out: OutputArgs,
 }
 
+const LIST: &str = "\
+Examples:
+  olm list
+  olm list -n team-a -o wide
+  olm list --outdated --unhealthy -o name";
+
 /// `olm status`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = STATUS)]
 pub struct StatusArgs {
     /// Package or Subscription.
+    #[arg(add = complete::installed())]
     pub name: String,
     #[command(flatten)]
     pub out: OutputArgs,
 }
 
+const STATUS: &str = "\
+Examples:
+  olm status etcd
+  olm status etcd -n etcd -o json";
+
 /// `olm uninstall`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = UNINSTALL)]
 pub struct UninstallArgs {
     /// Package or Subscription.
+    #[arg(add = complete::installed())]
     pub name: String,
     /// Handling of the operator's custom resources.
     #[arg(long, value_enum, default_value_t)]
@@ -160,6 +241,12 @@ pub struct UninstallArgs {
     pub out: OutputArgs,
 }
 
+const UNINSTALL: &str = "\
+Examples:
+  olm uninstall etcd -n etcd
+  olm uninstall etcd --dry-run
+  olm uninstall etcd --instances delete --delete-crds --yes";
+
 /// `olm doctor`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = DOCTOR)]
@@ -175,6 +262,11 @@ pub struct DoctorArgs {
 }
 
 const DOCTOR: &str = "\
+Examples:
+  olm doctor
+  olm doctor -n team-a -o json
+  olm doctor --fix
+
 Each code has a section in docs/doctor.md.
 
 Exit codes: 0 no errors (warnings are possible), 1 errors, 10 the cluster is not reachable.";

@@ -8,27 +8,72 @@ use super::{OutputArgs, RegistryArgs, duration};
 
 /// `olm self`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = OWN)]
 pub struct SelfArgs {
     #[command(subcommand)]
     pub command: SelfCommand,
 }
 
+const OWN: &str = "\
+Examples:
+  olm self install
+  olm self status";
+
 /// Subcommands of `olm self`.
 #[derive(Debug, Subcommand)]
 pub enum SelfCommand {
     /// Install the manager and the console, and wait until they are ready.
+    #[command(after_help = OWN_INSTALL)]
     Install(SelfInstallArgs),
     /// Show the status of the installation.
+    #[command(after_help = OWN_STATUS)]
     Status(OutputArgs),
     /// Upgrade the installation to the version of this program; its settings are retained.
+    #[command(after_help = OWN_UPGRADE)]
     Upgrade(SelfInstallArgs),
     /// Uninstall the manager and the console; installed operators keep running.
+    #[command(after_help = OWN_UNINSTALL)]
     Uninstall(SelfUninstallArgs),
     /// Print the manifests, a Helm chart or the container build file.
+    #[command(after_help = OWN_MANIFESTS)]
     Manifests(SelfManifestsArgs),
     /// Write or push the images of olm and the etcd operator, without Docker.
+    #[command(after_help = OWN_IMAGE)]
     Image(SelfImageArgs),
 }
+
+const OWN_INSTALL: &str = "\
+Examples:
+  olm self install
+  olm self install --registry registry.example/team --pull-secret registry
+  olm self install --push registry.example/team";
+
+const OWN_STATUS: &str = "\
+Examples:
+  olm self status
+  olm self status -o json
+
+Exit codes: 0 ready, 1 not ready, 10 not checked.";
+
+const OWN_UPGRADE: &str = "\
+Examples:
+  olm self upgrade
+  olm self upgrade --replicas 2 --timeout 10m";
+
+const OWN_UNINSTALL: &str = "\
+Examples:
+  olm self uninstall --dry-run
+  olm self uninstall --yes";
+
+const OWN_MANIFESTS: &str = "\
+Examples:
+  olm self manifests --image registry.example/team/olm:v1 > olm.yaml
+  olm self manifests --helm ./chart";
+
+const OWN_IMAGE: &str = "\
+Examples:
+  olm self image --archive olm.tar
+  olm self image --push registry.example/team";
 
 /// `olm self image`.
 #[derive(Debug, ClapArgs)]

@@ -28,10 +28,16 @@ fn kubernetes(text: &str) -> Result<Version, String> {
 
 /// `olm plan`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = PLAN)]
 pub struct PlanCommandArgs {
     #[command(subcommand)]
     pub command: PlanCommand,
 }
+
+const PLAN: &str = "\
+Examples:
+  olm plan install etcd
+  olm plan upgrade etcd -n etcd";
 
 /// Subcommands of `olm plan`.
 #[derive(Debug, Subcommand)]
@@ -89,10 +95,10 @@ pub struct PlanChangeArgs {
     #[arg(add = complete::packages())]
     pub package: String,
     /// Channel; the Subscription's channel or the package's default channel when absent.
-    #[arg(short, long)]
+    #[arg(short, long, add = complete::channels())]
     pub channel: Option<String>,
     /// Version or range, such as ">=0.10.0 <0.11.0".
-    #[arg(long, visible_alias = "to", value_parser = version_or_range)]
+    #[arg(long, visible_alias = "to", value_parser = version_or_range, add = complete::versions())]
     pub version: Option<String>,
     #[command(flatten)]
     pub out: PlanOutputArgs,
@@ -140,10 +146,10 @@ pub struct WhyArgs {
     #[arg(add = complete::packages())]
     pub package: String,
     /// Channel; the Subscription's channel or the package's default channel when absent.
-    #[arg(short, long)]
+    #[arg(short, long, add = complete::channels())]
     pub channel: Option<String>,
     /// Version or range to explain; the Subscription's when absent.
-    #[arg(long, value_parser = version_or_range)]
+    #[arg(long, value_parser = version_or_range, add = complete::versions())]
     pub version: Option<String>,
     /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
@@ -169,13 +175,13 @@ pub struct PackageGraphArgs {
     #[arg(add = complete::packages())]
     pub package: String,
     /// Only this channel.
-    #[arg(short, long)]
+    #[arg(short, long, add = complete::channels())]
     pub channel: Option<String>,
     /// Start version of the upgrade path; the installed version when absent.
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", add = complete::versions())]
     pub from: Option<String>,
     /// Target version of the upgrade path; the newest reachable version when absent.
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", add = complete::versions())]
     pub to: Option<String>,
     /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
@@ -210,13 +216,13 @@ pub struct PackageDiffArgs {
     #[arg(add = complete::packages())]
     pub package: String,
     /// Version to compare with; the next upgrade when absent.
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", add = complete::versions())]
     pub to: Option<String>,
     /// Installed version; without a cluster, --installed is equivalent.
     #[arg(long, value_name = "VERSION", requires = "catalog_dir", conflicts_with = "installed")]
     pub from: Option<String>,
     /// Channel; the Subscription's channel or the package's default channel when absent.
-    #[arg(short, long)]
+    #[arg(short, long, add = complete::channels())]
     pub channel: Option<String>,
     /// Base of the comparison.
     #[arg(long, value_enum, default_value_t, conflicts_with = "catalog_dir")]

@@ -8,6 +8,7 @@ use super::OutputArgs;
 
 /// `olm policy`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = TEST)]
 pub struct PolicyArgs {
     #[command(subcommand)]
     pub command: PolicyCommand,

@@ -6,11 +6,13 @@ use super::{OutputArgs, WaitArgs, complete};
 
 /// `olm skip`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = SKIP)]
 pub struct SkipArgs {
     /// Package or Subscription.
-    #[arg(add = complete::packages())]
+    #[arg(add = complete::installed())]
     pub name: String,
     /// Versions to exclude; the available upgrade when absent.
+    #[arg(add = complete::versions())]
     pub versions: Vec<String>,
     /// Allow the versions again.
     #[arg(long)]
@@ -19,11 +21,17 @@ pub struct SkipArgs {
     pub out: OutputArgs,
 }
 
+const SKIP: &str = "\
+Examples:
+  olm skip etcd
+  olm skip etcd 0.11.1 0.11.2
+  olm skip etcd 0.11.1 --undo";
+
 /// `olm pause`, `olm resume`, `olm unpin`.
 #[derive(Debug, ClapArgs)]
 pub struct NameArgs {
     /// Package or Subscription.
-    #[arg(add = complete::packages())]
+    #[arg(add = complete::installed())]
     pub name: String,
     #[command(flatten)]
     pub out: OutputArgs,
@@ -31,9 +39,10 @@ pub struct NameArgs {
 
 /// `olm snooze`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = SNOOZE)]
 pub struct SnoozeArgs {
     /// Package or Subscription.
-    #[arg(add = complete::packages())]
+    #[arg(add = complete::installed())]
     pub name: String,
     /// Show upgrades again.
     #[arg(long)]
@@ -42,27 +51,38 @@ pub struct SnoozeArgs {
     pub out: OutputArgs,
 }
 
+const SNOOZE: &str = "\
+Examples:
+  olm snooze etcd
+  olm snooze etcd --undo";
+
 /// `olm set-channel`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = SET_CHANNEL)]
 pub struct SetChannelArgs {
     /// Package or Subscription.
-    #[arg(add = complete::packages())]
+    #[arg(add = complete::installed())]
     pub name: String,
     /// New channel.
+    #[arg(add = complete::channels())]
     pub channel: String,
     #[command(flatten)]
     pub out: OutputArgs,
 }
+
+const SET_CHANNEL: &str = "\
+Examples:
+  olm set-channel etcd clusterwide-alpha -n etcd";
 
 /// `olm rollback`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = ROLLBACK)]
 pub struct RollbackArgs {
     /// Package or Subscription.
-    #[arg(add = complete::packages())]
+    #[arg(add = complete::installed())]
     pub name: String,
     /// Target version; the previous version when absent.
-    #[arg(long)]
+    #[arg(long, add = complete::versions())]
     pub to: Option<String>,
     #[command(flatten)]
     pub wait: WaitArgs,
@@ -71,16 +91,26 @@ pub struct RollbackArgs {
 }
 
 const ROLLBACK: &str = "\
+Examples:
+  olm rollback etcd -n etcd --wait
+  olm rollback etcd --to 0.10.1
+
 The command changes the Subscription: it pins the version, allows a change against the catalog's upgrade edges, and
 pauses the operator at that version. A rollback that loses data is refused; `olm plan rollback` previews it.
 To resume upgrades: olm unpin NAME; olm resume NAME";
 
 /// `olm history`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = HISTORY)]
 pub struct HistoryArgs {
     /// Package or Subscription.
-    #[arg(add = complete::packages())]
+    #[arg(add = complete::installed())]
     pub name: String,
     #[command(flatten)]
     pub out: OutputArgs,
 }
+
+const HISTORY: &str = "\
+Examples:
+  olm history etcd
+  olm history etcd -n etcd -o wide";

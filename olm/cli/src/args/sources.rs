@@ -35,6 +35,21 @@ pub struct CatalogSourcesArgs {
     pub out: OutputArgs,
 }
 
+/// `olm catalog refresh`.
+#[derive(Debug, ClapArgs)]
+pub struct CatalogRefreshArgs {
+    /// CatalogSource, as NAME or NAMESPACE/NAME.
+    #[arg(required_unless_present = "all")]
+    pub name: Option<String>,
+    /// Refresh all catalogs; of all namespaces without --namespace.
+    #[arg(long, conflicts_with = "name")]
+    pub all: bool,
+    #[command(flatten)]
+    pub wait: WaitArgs,
+    #[command(flatten)]
+    pub out: OutputArgs,
+}
+
 /// `olm catalog remove`.
 #[derive(Debug, ClapArgs)]
 pub struct CatalogRemoveArgs {

@@ -32,7 +32,7 @@ pub async fn run(global: &Global, args: DoctorArgs) -> Result<(), Failure> {
         false => None,
     };
     let outcome = Outcome { report: &report, removed };
-    print_one(&outcome, args.out.output, "doctor", || text(&outcome))?;
+    print_one(&outcome, &args.out.output, "doctor", || text(&outcome))?;
     if report.is_unreachable() {
         return Err(Failure::new(Code::Unanswered, ""));
     }

@@ -20,8 +20,9 @@ pub async fn run(global: &Global, args: HistoryArgs) -> Result<(), Failure> {
             ("APPROVED BY", |r| r.approval.who()),
             ("WHAT", |r| r.summary.clone()),
         ],
+        wide: &[("CSV", |r| r.csv.clone()), ("DIGEST", |r| r.digest.clone().unwrap_or_default())],
         name: |r| r.plan.clone(),
         empty: "No plan has been applied.",
     }
-    .print(args.out.output, !args.out.no_headers)
+    .print(&args.out)
 }

@@ -10,6 +10,7 @@ use crate::{
     args::{Approval, Global, InstallArgs},
     context,
     exit::Failure,
+    names,
     output::print_one,
 };
 
@@ -26,9 +27,10 @@ pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
 
     if args.dry_run {
         let plan = olm_ops::preview_install(&client, &catalogs, &request).await?;
-        return print_one(&plan, args.out.output, &plan.digest, || plan_text(&plan));
+        return print_one(&plan, &args.out.output, &plan.digest, || plan_text(&plan));
     }
     let result = olm_ops::install(&client, &catalogs, &request).await?;
+    names::forget_installed(global);
     for created in &result.created {
         eprintln!("created {created}");
     }
@@ -38,7 +40,7 @@ pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
     if args.wait.wait {
         wait::installed(&client, &result.namespace, &result.subscription, None, args.wait.timeout).await?;
     }
-    print_one(&result, args.out.output, &result.subscription, || {
+    print_one(&result, &args.out.output, &result.subscription, || {
         let version = result.plan.to.clone().unwrap_or_default();
         let done = if args.wait.wait { "is installed" } else { "will be installed" };
         let mut text = format!("{} {version} {done} in namespace {}", result.package, result.namespace);

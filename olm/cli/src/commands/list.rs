@@ -1,16 +1,24 @@
 //! `olm list`.
 
+use olm_ops::{Installed, Status};
+
+use super::installed;
 use crate::{
     args::{Global, ListArgs},
     context,
     exit::Failure,
-    output::Listing,
+    output::{Listing, age},
 };
 
 pub async fn run(global: &Global, args: ListArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let namespace = if args.all_namespaces { None } else { global.namespace.as_deref() };
-    let items = olm_ops::list_installed(&client, namespace).await?;
+    let listed = olm_ops::list_installed(&client, namespace).await;
+    let mut items = listed.map_err(|error| installed::in_one_namespace(global, error.into()))?;
+    let filtered = args.outdated || args.unhealthy;
+    items.retain(|operator| {
+        !filtered || (args.outdated && is_outdated(operator)) || (args.unhealthy && is_unhealthy(operator))
+    });
     Listing {
         items: &items,
         columns: &[
@@ -23,8 +31,77 @@ pub async fn run(global: &Global, args: ListArgs) -> Result<(), Failure> {
             ("CHANNEL", |i| i.channel.clone().unwrap_or_default()),
             ("REASON", |i| i.reason.clone()),
         ],
+        wide: &[
+            ("CATALOG", |i| i.catalog.clone().unwrap_or_default()),
+            ("APPROVAL", |i| i.approval.clone()),
+            ("WATCHES", |i| match i.watches.iter().any(String::is_empty) {
+                true => "all namespaces".to_owned(),
+                false => i.watches.join(","),
+            }),
+            ("AGE", created),
+        ],
         name: |i| i.name.clone(),
-        empty: "No operators installed.",
+        empty: if filtered { "No such operators." } else { "No operators installed." },
     }
-    .print(args.out.output, !args.out.no_headers)
+    .print(&args.out)
+}
+
+fn created(operator: &Installed) -> String {
+    let created = operator.created.as_deref().and_then(|created| created.parse().ok());
+    created.map(|created| age(created, jiff::Timestamp::now())).unwrap_or_default()
+}
+
+/// Whether a newer version is known than the installed one.
+fn is_outdated(operator: &Installed) -> bool {
+    operator.version.is_some() && (operator.next.is_some() || operator.status == Status::UpdateAvailable)
+}
+
+fn is_unhealthy(operator: &Installed) -> bool {
+    matches!(operator.status, Status::Failed | Status::Degraded | Status::CannotUpdate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operator(status: Status, version: Option<&str>, next: Option<&str>) -> Installed {
+        Installed {
+            namespace: "ns".into(),
+            name: "etcd".into(),
+            package: "etcd".into(),
+            display_name: "etcd".into(),
+            status,
+            reason: String::new(),
+            version: version.map(Into::into),
+            csv: None,
+            next: next.map(Into::into),
+            channel: None,
+            catalog: None,
+            approval: "Manual".into(),
+            plan: None,
+            plan_digest: None,
+            watches: Vec::new(),
+            created: None,
+        }
+    }
+
+    #[test]
+    fn an_operator_without_an_installed_version_is_not_outdated() {
+        assert!(is_outdated(&operator(Status::NeedsApproval, Some("1.0.0"), Some("1.1.0"))));
+        assert!(is_outdated(&operator(Status::UpdateAvailable, Some("1.0.0"), None)));
+        assert!(!is_outdated(&operator(Status::NeedsApproval, None, Some("1.1.0"))));
+        assert!(!is_outdated(&operator(Status::Healthy, Some("1.0.0"), None)));
+    }
+
+    #[test]
+    fn failures_and_blocked_updates_are_unhealthy() {
+        for (status, expected) in [
+            (Status::Failed, true),
+            (Status::CannotUpdate, true),
+            (Status::Paused, false),
+            (Status::Healthy, false),
+        ] {
+            assert_eq!(is_unhealthy(&operator(status, None, None)), expected, "{status}");
+        }
+    }
 }

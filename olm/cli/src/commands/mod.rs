@@ -1,7 +1,9 @@
 //! One command per file.
 
 mod approve;
+mod bulk;
 mod bundle;
+mod can_i;
 pub mod catalog;
 mod catalogs;
 mod confirm;
@@ -10,12 +12,16 @@ mod console;
 mod dev;
 mod diff;
 mod doctor;
+mod events;
 mod explain;
 mod graph;
 mod history;
 mod install;
+mod installed;
+mod instances;
 mod list;
 mod login;
+mod logs;
 mod man;
 mod manager;
 mod plan;
@@ -34,6 +40,7 @@ mod uninstall;
 mod up;
 mod upgrade;
 mod version;
+mod versions;
 pub mod wait;
 mod why;
 
@@ -88,6 +95,11 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::SetChannel(args) => settings::set_channel(&global, args).await,
         Command::List(args) => list::run(&global, args).await,
         Command::Status(args) => status::run(&global, args).await,
+        Command::Versions(args) => versions::run(&global, args).await,
+        Command::Instances(args) => instances::run(&global, args).await,
+        Command::Logs(args) => logs::run(&global, args).await,
+        Command::Events(args) => events::run(&global, args).await,
+        Command::CanI(args) => can_i::run(&global, args).await,
         Command::Uninstall(args) => uninstall::run(&global, args).await,
         Command::Doctor(args) => doctor::run(&global, args).await,
         #[cfg(feature = "devcluster")]

@@ -35,7 +35,7 @@ async fn test(global: &Global, args: PolicyTestArgs) -> Result<(), Failure> {
     let tested = olm_ops::test_policies(&client, global.namespace.as_deref(), &catalogs, policies).await;
     let mut tested = tested?;
     tested.not_checked.splice(0..0, unreadable);
-    print_one(&tested, args.out.output, "policies", || text(&tested, !args.out.no_headers))?;
+    print_one(&tested, &args.out.output, "policies", || text(&tested, !args.out.no_headers))?;
     match (tested.has_effect(), tested.not_checked.is_empty()) {
         (true, _) => Err(Failure::no()),
         (false, false) => Err(Failure::new(Code::Unanswered, "")),

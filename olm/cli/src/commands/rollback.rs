@@ -17,7 +17,7 @@ pub async fn run(global: &Global, args: RollbackArgs) -> Result<(), Failure> {
         let csv = Some(back.csv.clone());
         wait::installed(&client, &back.namespace, &back.subscription, csv, args.wait.timeout).await?;
     }
-    print_one(&back, args.out.output, &back.subscription, || {
+    print_one(&back, &args.out.output, &back.subscription, || {
         let mut text = format!(
             "rolling back {} from {} to {} (plan {}); the operator is paused at that version",
             back.package,

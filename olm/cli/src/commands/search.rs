@@ -1,5 +1,6 @@
 //! `olm search`.
 
+use olm_catalog::Summary;
 use serde::Serialize;
 
 use super::catalogs;
@@ -17,6 +18,12 @@ struct Found {
     version: String,
     channel: String,
     catalog: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    provider: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    capability: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    categories: Vec<String>,
     why: String,
     #[serde(skip)]
     score: u32,
@@ -29,11 +36,17 @@ pub async fn run(global: &Global, args: SearchArgs) -> Result<(), Failure> {
     for loaded in &catalogs {
         for hit in loaded.catalog.search(&text) {
             let Some(package) = loaded.catalog.summary(&hit.package) else { continue };
+            if !fits(package, &args) {
+                continue;
+            }
             found.push(Found {
                 display_name: package.display_name.clone(),
                 version: package.head.as_ref().map(|head| head.version.clone()).unwrap_or_default(),
                 channel: package.default_channel.clone(),
                 catalog: loaded.reference.name.clone(),
+                provider: package.provider.clone(),
+                capability: package.capability.clone(),
+                categories: package.categories.clone(),
                 package: hit.package,
                 why: hit.why,
                 score: hit.score,
@@ -52,8 +65,25 @@ pub async fn run(global: &Global, args: SearchArgs) -> Result<(), Failure> {
             ("CATALOG", |f| f.catalog.clone()),
             ("WHY", |f| f.why.clone()),
         ],
+        wide: &[
+            ("PROVIDER", |f| f.provider.clone()),
+            ("CAPABILITY", |f| f.capability.clone()),
+            ("CATEGORIES", |f| f.categories.join(", ")),
+        ],
         name: |f| f.package.clone(),
         empty: "No packages found.",
     }
-    .print(args.out.output, !args.out.no_headers)
+    .print(&args.out)
+}
+
+/// Whether a package has the requested kind, category and capability level; case does not matter.
+fn fits(package: &Summary, args: &SearchArgs) -> bool {
+    let equal = |wanted: &Option<String>, value: &str| {
+        wanted.as_ref().is_none_or(|wanted| wanted.trim().eq_ignore_ascii_case(value))
+    };
+    let kinds = package.head.iter().flat_map(|head| &head.kinds);
+    let mut kinds = kinds.chain(package.provides.iter().map(|gvk| &gvk.kind));
+    (args.kind.is_none() || kinds.any(|kind| equal(&args.kind, kind)))
+        && (args.category.is_none() || package.categories.iter().any(|name| equal(&args.category, name)))
+        && equal(&args.capability, &package.capability)
 }

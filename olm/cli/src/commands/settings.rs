@@ -42,7 +42,7 @@ async fn set(global: &Global, name: &str, change: &SettingChange, out: &OutputAr
         _ => Vec::new(),
     };
     let setting = olm_ops::set(&client, &catalogs, global.namespace.as_deref(), name, change).await?;
-    print_one(&setting, out.output, &setting.subscription, || {
+    print_one(&setting, &out.output, &setting.subscription, || {
         let already = if setting.changed { "" } else { " (unchanged)" };
         format!("{}{already}", setting.text)
     })

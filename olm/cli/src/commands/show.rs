@@ -10,6 +10,7 @@ use super::catalogs;
 use crate::{
     args::{Global, ShowArgs},
     exit::Failure,
+    names,
     output::{print_one, table},
     prose::printable,
 };
@@ -54,6 +55,9 @@ struct ShownVersion {
 pub async fn run(global: &Global, args: ShowArgs) -> Result<(), Failure> {
     let catalogs = catalogs::read(global, &args.source).await?;
     let (loaded, package) = catalogs::find(&catalogs, &args.package).await?;
+    if args.source.catalog_dir.is_none() {
+        names::keep_versions(global, &package);
+    }
     let channels: Vec<&Channel> = match &args.channel {
         Some(name) => {
             let channel = package.channels.get(name);
@@ -87,7 +91,7 @@ pub async fn run(global: &Global, args: ShowArgs) -> Result<(), Failure> {
         min_kube_version: metadata.min_kube_version.unwrap_or_default(),
         deprecated: package.deprecated.clone(),
     };
-    print_one(&shown, args.out.output, &shown.package, || text(&shown))
+    print_one(&shown, &args.out.output, &shown.package, || text(&shown))
 }
 
 fn channel(package: &Package, channel: &Channel) -> ShownChannel {

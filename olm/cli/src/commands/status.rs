@@ -16,7 +16,7 @@ pub async fn run(global: &Global, args: StatusArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let installed = olm_ops::find_installed(&client, global.namespace.as_deref(), &args.name).await?;
     let timeline = olm_ops::timeline(&client, &installed.namespace, &installed.name).await?;
-    print_one(&timeline, args.out.output, &installed.name, || text(&timeline))
+    print_one(&timeline, &args.out.output, &installed.name, || text(&timeline))
 }
 
 fn text(timeline: &Timeline) -> String {

@@ -9,6 +9,7 @@ use crate::{
     args::{Global, UninstallArgs},
     context,
     exit::{Code, Failure},
+    names,
     output::{by_kind, count, print_one},
 };
 
@@ -24,7 +25,7 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
     let planned = olm_ops::preview_uninstall(&client, namespace, &args.name, &options).await;
     let plan = planned?;
     if args.dry_run {
-        print_one(&plan, args.out.output, &plan.digest, || plan_text(&plan))?;
+        print_one(&plan, &args.out.output, &plan.digest, || plan_text(&plan))?;
         return if plan.is_blocked() { Err(Failure::new(Code::Refused, "")) } else { Ok(()) };
     }
     let instances = plan.operands.iter().any(|operand| operand.count != Some(0));
@@ -43,7 +44,8 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
             format!("timed out waiting for the removal of {} after {}s", args.name, args.timeout.as_secs());
         Failure::new(Code::Timeout, message).hint("run the command again to continue")
     })??;
-    print_one(&report, args.out.output, &args.name, || text(&report))
+    names::forget_installed(global);
+    print_one(&report, &args.out.output, &args.name, || text(&report))
 }
 
 fn text(report: &UninstallReport) -> String {

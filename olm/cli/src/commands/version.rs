@@ -26,7 +26,7 @@ pub async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure> {
     }
     .await;
     let version = Version { version: env!("CARGO_PKG_VERSION"), kubernetes };
-    output::print_one(&version, out.output, version.version, || {
+    output::print_one(&version, &out.output, version.version, || {
         let kubernetes = version.kubernetes.as_deref().unwrap_or("cluster not reachable");
         format!("olm        {}\nkubernetes {kubernetes}", version.version)
     })

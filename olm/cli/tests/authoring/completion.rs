@@ -1,6 +1,8 @@
 //! Shell completion.
 
-use crate::program;
+use std::{net::TcpListener, process::Command, time::Instant};
+
+use crate::{folder, program};
 
 fn complete(cache: &std::path::Path, words: &[&str]) -> String {
     let mut command = program();
@@ -39,4 +41,46 @@ fn every_shell_gets_a_script() {
         let script = String::from_utf8_lossy(&output.stdout);
         assert!(script.contains("COMPLETE"), "{shell}: {script}");
     }
+}
+
+#[test]
+fn a_cluster_that_does_not_answer_delays_completion_only_for_a_moment() {
+    // given a server that accepts connections and never answers
+    let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = silent.local_addr().unwrap();
+    let config = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{{name: c, cluster: {{server: 'http://{address}'}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{token: t}}}}]\n"
+    );
+    let dir = folder(&[("kubeconfig", &config)]);
+    let path = dir.path().join("kubeconfig");
+    let path = path.to_str().unwrap();
+    for words in [
+        &["install", ""] as &[&str],
+        &["status", ""],
+        &["list", "-n", ""],
+        &["install", "etcd", "--channel", ""],
+        &["upgrade", "etcd", "--to", ""],
+    ] {
+        // when names are requested, then the command ends soon and without an error
+        let start = Instant::now();
+        complete(dir.path(), &[&["olm", "--kubeconfig", path], words].concat());
+        assert!(start.elapsed().as_secs() < 3, "{words:?}: {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn the_program_is_a_plugin_of_kubectl() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |name: &str, args: &[&str]| {
+        let link = dir.path().join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_olm"), &link).unwrap();
+        Command::new(link).args(args).env("HOME", "/nonexistent").env_remove("KUBECONFIG").output().unwrap()
+    };
+    let usage = run("kubectl-olm", &["show"]);
+    let text = String::from_utf8_lossy(&usage.stderr).into_owned();
+    assert!(usage.status.code() == Some(2) && text.contains("Usage: kubectl olm show"), "{text}");
+    let found = run("kubectl_complete-olm", &["catalog", "ver"]);
+    let text = String::from_utf8_lossy(&found.stdout).into_owned();
+    assert!(text.starts_with("verify\t") && text.ends_with("\n:4\n"), "{text}");
 }

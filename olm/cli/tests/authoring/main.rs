@@ -10,6 +10,7 @@ mod documentation;
 mod explain;
 mod hostile;
 mod images;
+mod inspect;
 mod mirror;
 mod opm;
 mod plans;
@@ -169,7 +170,9 @@ fn the_help_of_every_command_has_a_purpose_and_examples() {
         assert_eq!(ran.code, Some(0));
         insta::assert_snapshot!(format!("help_{name}"), ran.out);
     }
-    for command in ["add", "sources", "remove", "render", "list", "graph", "diff", "serve", "mirror"] {
+    for command in
+        ["add", "sources", "refresh", "remove", "render", "list", "graph", "diff", "serve", "mirror"]
+    {
         let ran = olm(&["catalog", command, "--help"]);
         assert!(ran.code == Some(0) && ran.out.contains("Examples:\n  olm catalog"), "{}", ran.out);
     }

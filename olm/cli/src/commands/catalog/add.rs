@@ -32,10 +32,10 @@ pub async fn run(global: &Global, args: CatalogAddArgs) -> Result<(), Failure> {
     wanted.metadata.namespace = Some(namespace.to_owned());
     if args.dry_run {
         let format = match args.out.output {
-            Format::Table => Format::Yaml,
+            Format::Table | Format::Wide => Format::Yaml,
             format => format,
         };
-        return print_one(&wanted, format, &name, String::new);
+        return print_one(&wanted, &format, &name, String::new);
     }
     let client = context::connect(global).await?;
     let api = Api::<CatalogSource>::namespaced(client.clone(), namespace);
@@ -47,7 +47,7 @@ pub async fn run(global: &Global, args: CatalogAddArgs) -> Result<(), Failure> {
         format!("CatalogSource {catalog} already exists with this source")
     };
     if !args.wait.wait {
-        return print_one(&Row::of(&found), args.out.output, &name, || {
+        return print_one(&Row::of(&found), &args.out.output, &name, || {
             format!(
                 "{done}\n`olm catalog sources` shows its state, `olm search --catalog {catalog}` its packages"
             )
@@ -55,7 +55,7 @@ pub async fn run(global: &Global, args: CatalogAddArgs) -> Result<(), Failure> {
     }
     eprintln!("{done}");
     let (source, packages) = ready(&api, &name, &catalog, args.wait.timeout).await?;
-    print_one(&Row::of(&source), args.out.output, &name, || {
+    print_one(&Row::of(&source), &args.out.output, &name, || {
         let packages = count(packages, "package");
         format!("catalog {catalog} is ready: {packages}\n`olm search --catalog {catalog}` lists them")
     })

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use olm_catalog::{Catalog, Package, Summary};
 use serde::Serialize;
 
-use super::read::package;
+use super::{read::package, sources};
 use crate::{
-    args::{CatalogListArgs, Listed},
+    args::{CatalogListArgs, CatalogSourcesArgs, Global, Listed},
     exit::Failure,
     output::Listing,
 };
@@ -54,8 +54,11 @@ struct ListedBundle {
     deprecated: Option<String>,
 }
 
-pub async fn run(args: CatalogListArgs) -> Result<(), Failure> {
-    let catalog = super::load(&args.source, &args.registry, args.package.as_deref()).await?;
+pub async fn run(global: &Global, args: CatalogListArgs) -> Result<(), Failure> {
+    let (Some(what), Some(source)) = (args.what, &args.source) else {
+        return sources::run(global, CatalogSourcesArgs { out: args.out }).await;
+    };
+    let catalog = super::load(source, &args.registry, args.package.as_deref()).await?;
     let summaries: Vec<&Summary> = match &args.package {
         Some(name) => {
             let found = catalog.summary(name);
@@ -63,8 +66,7 @@ pub async fn run(args: CatalogListArgs) -> Result<(), Failure> {
         }
         None => catalog.summaries().collect(),
     };
-    let (format, headers) = (args.out.output, !args.out.no_headers);
-    match args.what {
+    match what {
         Listed::Packages => Listing {
             items: &summaries.iter().map(|summary| listed(summary)).collect::<Vec<_>>(),
             columns: &[
@@ -75,10 +77,11 @@ pub async fn run(args: CatalogListArgs) -> Result<(), Failure> {
                 ("CHANNELS", |p| p.channels.to_string()),
                 ("BUNDLES", |p| p.bundles.to_string()),
             ],
+            wide: &[],
             name: |p| p.name.clone(),
             empty: "No packages found.",
         }
-        .print(format, headers),
+        .print(&args.out),
         Listed::Channels => Listing {
             items: &each(&catalog, &summaries, channels)?,
             columns: &[
@@ -92,10 +95,11 @@ pub async fn run(args: CatalogListArgs) -> Result<(), Failure> {
                     marks.into_iter().flatten().collect::<Vec<_>>().join(", ")
                 }),
             ],
+            wide: &[],
             name: |c| format!("{}/{}", c.package, c.channel),
             empty: "No channels found.",
         }
-        .print(format, headers),
+        .print(&args.out),
         Listed::Bundles => Listing {
             items: &each(&catalog, &summaries, bundles)?,
             columns: &[
@@ -107,10 +111,11 @@ pub async fn run(args: CatalogListArgs) -> Result<(), Failure> {
                 ("SKIP RANGE", |b| b.skip_range.clone().unwrap_or_default()),
                 ("IMAGE", |b| b.image.clone().unwrap_or_default()),
             ],
+            wide: &[],
             name: |b| b.name.clone(),
             empty: "No bundles found.",
         }
-        .print(format, headers),
+        .print(&args.out),
     }
 }
 

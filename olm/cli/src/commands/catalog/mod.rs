@@ -7,6 +7,7 @@ mod graph;
 mod list;
 mod mirror;
 pub mod read;
+mod refresh;
 mod remove;
 mod render;
 mod reporter;
@@ -29,11 +30,12 @@ pub async fn run(global: &Global, args: CatalogCommandArgs) -> Result<(), Failur
     match args.command {
         CatalogCommand::Add(args) => add::run(global, args).await,
         CatalogCommand::Sources(args) => sources::run(global, args).await,
+        CatalogCommand::Refresh(args) => refresh::run(global, args).await,
         CatalogCommand::Remove(args) => remove::run(global, args).await,
         CatalogCommand::Validate(args) => validate::run(args).await.map_err(Failure::unanswered),
         CatalogCommand::Build(args) => build::run(args).await,
         CatalogCommand::Render(args) => render::run(args).await,
-        CatalogCommand::List(args) => list::run(args).await,
+        CatalogCommand::List(args) => list::run(global, args).await,
         CatalogCommand::Graph(args) => graph::run(args).await,
         CatalogCommand::Diff(args) => diff::run(args).await.map_err(Failure::unanswered),
         CatalogCommand::Serve(args) => serve::run(args).await,

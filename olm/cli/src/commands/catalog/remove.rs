@@ -60,11 +60,16 @@ pub async fn run(global: &Global, args: CatalogRemoveArgs) -> Result<(), Failure
             "warning: the catalog is part of the installation of olm; `olm self upgrade` creates it again"
         );
     }
-    print_one(&removed, args.out.output, name, || format!("removed CatalogSource {namespace}/{name}"))
+    print_one(&removed, &args.out.output, name, || format!("removed CatalogSource {namespace}/{name}"))
 }
 
 /// The failure of a missing CatalogSource, with similar names.
-async fn absent(client: &Client, api: &Api<CatalogSource>, namespace: &str, name: &str) -> Failure {
+pub(super) async fn absent(
+    client: &Client,
+    api: &Api<CatalogSource>,
+    namespace: &str,
+    name: &str,
+) -> Failure {
     let list = match api.list(&ListParams::default()).await {
         Ok(list) => list,
         // The kind does not exist either.

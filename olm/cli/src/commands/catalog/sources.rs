@@ -138,10 +138,14 @@ pub async fn run(global: &Global, args: CatalogSourcesArgs) -> Result<(), Failur
             ("LAST READ", |row| row.last_success.map(|time| age(time, Timestamp::now())).unwrap_or_default()),
             ("MESSAGE", |row| row.message.clone().unwrap_or_default()),
         ],
+        wide: &[
+            ("TYPE", |row| row.source_type.clone()),
+            ("REASON", |row| row.reason.clone().unwrap_or_default()),
+        ],
         name: |row| format!("{}/{}", row.namespace, row.name),
         empty: "No catalogs found; add one with `olm catalog add`.",
     }
-    .print(args.out.output, !args.out.no_headers)
+    .print(&args.out)
 }
 
 #[cfg(test)]

@@ -109,10 +109,11 @@ async fn list(faults: &Faults, out: &OutputArgs) -> Result<(), Failure> {
             ("WHAT", |s| s.what.clone()),
             ("SINCE", |s| s.since.clone()),
         ],
+        wide: &[],
         name: |s| format!("{}/{}", s.namespace, s.pod),
         empty: "No active faults.",
     }
-    .print(out.output, !out.no_headers)
+    .print(out)
 }
 
 /// The path exists only in the dev cluster.

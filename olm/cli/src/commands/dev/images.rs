@@ -83,10 +83,11 @@ fn list(store: &ImageStore, out: &OutputArgs) -> Result<(), Failure> {
             ("PROGRAM", |s| s.program.clone().unwrap_or_default()),
             ("DESCRIPTION", |s| s.description.clone()),
         ],
+        wide: &[],
         name: |s| s.image.clone(),
         empty: "No images.",
     }
-    .print(out.output, !out.no_headers)
+    .print(out)
 }
 
 /// Loads all images of a file, or its only one under the given name.

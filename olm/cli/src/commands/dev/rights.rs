@@ -28,8 +28,9 @@ pub async fn run(global: &Global, account: &str, out: &OutputArgs) -> Result<(),
             ("ALLOWED", |used| used.allowed.to_string()),
             ("FORBIDDEN", |used| used.forbidden.to_string()),
         ],
+        wide: &[],
         name: |used: &Used| format!("{}.{}:{}", used.right.resource, used.right.group, used.right.verb),
         empty: "No requests recorded.",
     }
-    .print(out.output, !out.no_headers)
+    .print(out)
 }

@@ -66,10 +66,11 @@ pub(super) async fn run(args: SelfImageArgs) -> Result<(), Failure> {
             ("SIZE", |s| format!("{:.1} MB", s.bytes as f64 / 1e6)),
             ("DIGEST", |s| s.digest.clone()),
         ],
+        wide: &[],
         name: |s| s.image.clone(),
         empty: "no images",
     }
-    .print(args.out.output, !args.out.no_headers)
+    .print(&args.out)
 }
 
 /// The product's images in a layout.

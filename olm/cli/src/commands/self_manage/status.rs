@@ -36,7 +36,7 @@ struct Status {
 /// Exits with 1 when the installation is not ready.
 pub(super) async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure> {
     let status = read(global).await.map_err(Failure::unanswered)?;
-    print_one(&status, out.output, &status.namespace, || text(&status))?;
+    print_one(&status, &out.output, &status.namespace, || text(&status))?;
     if status.ready { Ok(()) } else { Err(Failure::no()) }
 }
 

@@ -98,7 +98,7 @@ pub(super) async fn run(global: &Global, args: SelfUninstallArgs) -> Result<(), 
         }
     }
     let name = report.namespace.clone();
-    print_one(&report, args.out.output, &name, || text(&report))
+    print_one(&report, &args.out.output, &name, || text(&report))
 }
 
 /// Deletes in order: APIServices and Deployments first, so that managers stop before their permissions are

@@ -47,6 +47,8 @@ struct Track {
     /// Of the running or last read.
     identity: String,
     every: Option<Duration>,
+    /// The value of the annotation at the running or last read.
+    refresh: String,
     /// Counts the reads: the result of a cancelled one is discarded.
     run: u64,
     running: Option<DropGuard>,
@@ -82,6 +84,8 @@ pub(super) struct Request {
     pub(super) requested: RequestedSource,
     pub(super) secrets: Vec<String>,
     pub(super) every: Option<Duration>,
+    /// The value of the annotation that requests a read.
+    pub(super) refresh: String,
     pub(super) client: kube::Client,
     pub(super) access: Access,
 }
@@ -120,6 +124,7 @@ impl Jobs {
         let identity = request.requested.identity(&request.secrets);
         let mut tracks = self.tracks();
         let track = tracks.entry(request.key.clone()).or_default();
+        track.refresh(request.refresh, now);
         let begin = track.turn_to(&identity, request.every, damaged, now);
         if begin {
             let previous = track.previous(damaged);
@@ -275,6 +280,16 @@ impl Jobs {
 }
 
 impl Track {
+    /// Starts a read that is newer than the request for it; one that is running may be older.
+    fn refresh(&mut self, requested: String, now: Instant) {
+        if self.refresh != requested {
+            self.refresh = requested;
+            self.running = None;
+            self.failures = 0;
+            self.due = Some(now);
+        }
+    }
+
     /// Switches to the requested source; returns whether to start a read.
     fn turn_to(&mut self, identity: &str, every: Option<Duration>, damaged: bool, now: Instant) -> bool {
         if self.identity != identity {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use olm_api::CatalogSource;
+use olm_api::{CatalogSource, names};
 use olm_engine::catalogs::{Access, Problem};
 
 use super::{
@@ -63,6 +63,7 @@ async fn view(
         requested: requested.clone(),
         secrets: secrets.clone(),
         every,
+        refresh: source.annotations().get(names::ANNOTATION_REFRESH).cloned().unwrap_or_default(),
         client: ctx.client.clone(),
         access: access.clone(),
     };

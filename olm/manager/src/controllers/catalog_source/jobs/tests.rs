@@ -48,6 +48,7 @@ impl World {
             requested,
             secrets: Vec::new(),
             every: Some(EVERY),
+            refresh: String::new(),
             client: client(Vec::new()),
             access: access(&self.registry),
         }
@@ -410,4 +411,33 @@ fn nothing_new_is_not_written_down() {
     assert!(track.record_result(Ok(got()), now, 0.5).is_some());
     assert!(track.record_result(Ok(got()), now, 0.5).is_none());
     assert_eq!(track.due, None, "without an interval it is looked at once");
+}
+
+#[tokio::test]
+async fn a_requested_refresh_reads_a_source_that_is_not_due() {
+    // given a catalog that is read once
+    let world = World::new().await;
+    let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
+    let request = |refresh: &str| Request {
+        every: None,
+        refresh: refresh.into(),
+        ..world.request("cat", image(&reference))
+    };
+    let until = async |refresh: &str, package: &'static str| {
+        let mut wakes = world.refresh.wakes();
+        let seen = async {
+            while !has(package)(&world.jobs.observe(request(refresh)).await) {
+                _ = wakes.changed().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), seen).await.expect("it is never seen");
+    };
+    until("", "a").await;
+    world.registry.push_catalog(&catalog("b", "1.0.0"));
+    assert!(has("a")(&world.jobs.observe(request("")).await), "it is not read by itself");
+    // when a refresh is requested, then it is read, and only once
+    until("1", "b").await;
+    let heads = world.registry.asked("HEAD cat/manifests");
+    assert!(!world.jobs.observe(request("1")).await.running);
+    assert_eq!(world.registry.asked("HEAD cat/manifests"), heads);
 }

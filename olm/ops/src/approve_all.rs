@@ -1,0 +1,159 @@
+//! Approval of all pending plans that need no review.
+
+use kube::Client;
+use olm_engine::catalogs::LoadedCatalog;
+use olm_plan::{Level, Op, Plan, PlanAction, Severity};
+use serde::Serialize;
+
+use crate::{
+    approve::{approve, preview_upgrade, same_digest},
+    error::Error,
+    list::{Installed, list_installed},
+    status::Status,
+};
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BulkApproval {
+    pub namespace: String,
+    /// Name of the Subscription.
+    pub name: String,
+    pub package: String,
+    /// The installed version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The version of the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    pub plan: String,
+    pub outcome: BulkOutcome,
+    /// Why it was not approved.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The ClusterServiceVersion that the approved plan installs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub csv: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BulkOutcome {
+    Approved,
+    /// A person has to review the plan.
+    Review,
+    Failed,
+}
+
+/// Approves each plan of a namespace, or of all, that waits for approval and needs no review: it adds no HIGH
+/// permission, deletes nothing, installs no other operator, has no warning and is no rollback. Exactly the
+/// examined content is approved. With `upgrades_only`, plans of new installations are left out.
+///
+/// # Errors
+/// [`Error::Forbidden`] when the operators may not be listed. The failure of one plan is part of the result.
+pub async fn approve_all(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    namespace: Option<&str>,
+    upgrades_only: bool,
+) -> Result<Vec<BulkApproval>, Error> {
+    let mut out = Vec::new();
+    for installed in list_installed(client, namespace).await? {
+        let Some(plan) = installed.plan.clone().filter(|_| is_pending(&installed, upgrades_only)) else {
+            continue;
+        };
+        let (outcome, reason, csv) = match approve_one(client, catalogs, &installed).await {
+            Ok(Ok(csv)) => (BulkOutcome::Approved, String::new(), Some(csv)),
+            Ok(Err(reason)) => (BulkOutcome::Review, reason, None),
+            Err(error) => (BulkOutcome::Failed, error.to_string(), None),
+        };
+        out.push(BulkApproval {
+            namespace: installed.namespace,
+            name: installed.name,
+            package: installed.package,
+            from: installed.version,
+            to: installed.next,
+            plan,
+            outcome,
+            reason,
+            csv,
+        });
+    }
+    Ok(out)
+}
+
+fn is_pending(installed: &Installed, upgrades_only: bool) -> bool {
+    installed.status == Status::NeedsApproval && (installed.version.is_some() || !upgrades_only)
+}
+
+/// The ClusterServiceVersion of the approved plan, or why the plan needs a review.
+async fn approve_one(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    installed: &Installed,
+) -> Result<Result<String, String>, Error> {
+    let namespace = Some(installed.namespace.as_str());
+    let planned = preview_upgrade(client, catalogs, namespace, &installed.name).await?;
+    let digest = installed.plan_digest.clone().unwrap_or_default();
+    if !same_digest(&planned.digest, &digest) {
+        return Ok(Err("the cluster or the catalog changed since the plan was made".to_owned()));
+    }
+    if let Some(reason) = needs_review(&planned) {
+        return Ok(Err(reason));
+    }
+    let plan = installed.plan.as_deref().unwrap_or_default();
+    approve(client, namespace, plan, Some(&digest)).await.map(|approved| Ok(approved.csv))
+}
+
+/// What a person has to see before the approval, in one line.
+fn needs_review(plan: &Plan) -> Option<String> {
+    let high = plan.permissions.added.iter().filter(|rule| rule.level == Level::High).count();
+    let deleted = plan.objects.iter().filter(|object| object.op == Op::Delete).count();
+    let findings = plan.findings.iter().filter(|finding| finding.severity != Severity::Info).count();
+    let counts = [
+        (high, "adds", "HIGH permission"),
+        (deleted, "deletes", "object"),
+        (plan.along.len(), "installs", "other operator"),
+        (findings, "has", "finding"),
+    ];
+    let mut out: Vec<String> = counts
+        .into_iter()
+        .filter(|(n, ..)| *n > 0)
+        .map(|(n, verb, what)| format!("{verb} {n} {what}{}", if n == 1 { "" } else { "s" }))
+        .collect();
+    if !matches!(plan.action, PlanAction::Install | PlanAction::Upgrade) {
+        out.push("is not an upgrade".to_owned());
+    }
+    (!out.is_empty()).then(|| format!("the plan {}", out.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn reason(field: &str, value: Value) -> Option<String> {
+        let mut plan = json!({
+            "apiVersion": olm_plan::API_VERSION, "digest": "sha256:0", "action": "upgrade", "namespace": "ns",
+            "subscription": "a", "package": "a", "bundle": "a.v2", "path": [], "dependencies": [], "objects": [],
+            "why": { "chosen": "", "text": "", "rejected": [] }, "findings": [], "requiresApproval": true,
+            "permissions": { "added": [], "removed": [], "summary": {} }, "reversible": { "possible": true },
+        });
+        plan[field] = value;
+        needs_review(&serde_json::from_value(plan).unwrap())
+    }
+
+    #[test]
+    fn new_high_permissions_deletions_and_rollbacks_need_a_review() {
+        let rule = |level: &str| {
+            json!({ "added": [{ "rule": "patch nodes", "level": level, "scope": "cluster" }], "removed": [],
+                "summary": {} })
+        };
+        assert_eq!(reason("permissions", rule("MED")), None);
+        assert_eq!(reason("permissions", rule("HIGH")).as_deref(), Some("the plan adds 1 HIGH permission"));
+        let object = |op: &str| json!([{ "gvk": "Role.v1.rbac.authorization.k8s.io", "ns": "ns", "name": "a", "op": op }]);
+        assert_eq!(reason("objects", object("update")), None);
+        assert_eq!(reason("objects", object("delete")).as_deref(), Some("the plan deletes 1 object"));
+        assert_eq!(reason("action", json!("rollback")).as_deref(), Some("the plan is not an upgrade"));
+    }
+}
