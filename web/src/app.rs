@@ -35,6 +35,8 @@ pub(crate) struct App {
     /// Whether a proxy in front of the console sets `X-Forwarded-For` and `X-Forwarded-Proto`.
     pub(crate) trust_proxy: bool,
     pub(crate) streams: Streams,
+    /// Whether `/dev/components` exists.
+    pub(crate) components_page: bool,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -61,6 +63,7 @@ impl App {
             tls,
             trust_proxy,
             streams: Streams::default(),
+            components_page: false,
             shutdown,
         }
     }

@@ -3,28 +3,48 @@
 use std::sync::LazyLock;
 
 use axum::{
+    body::Bytes,
     extract::Path,
     response::{IntoResponse, Response},
 };
 use http::header;
+use sha2::{Digest as _, Sha256};
 
 use crate::{error::WebError, session};
 
 pub(crate) struct Asset {
     pub(crate) url: String,
-    content: &'static str,
+    content: Bytes,
     mediatype: &'static str,
 }
 
 impl Asset {
-    fn new(stem: &str, extension: &str, mediatype: &'static str, content: &'static str) -> Self {
-        let hash = session::hex(&session::hash(content)[..6]);
+    fn new(stem: &str, extension: &str, mediatype: &'static str, content: impl Into<Bytes>) -> Self {
+        let content = content.into();
+        let hash = session::hex(&Sha256::digest(&content)[..6]);
         Self { url: format!("/static/{stem}-{hash}.{extension}"), content, mediatype }
     }
 }
 
+/// The variable font Inter, its Latin subset; the licence is `inter-LICENSE.txt`.
+pub(crate) static FONT: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new("inter-latin", "woff2", "font/woff2", &include_bytes!("../static/inter-latin.woff2")[..])
+});
+/// The font's licence, which accompanies every copy of it.
+pub(crate) static FONT_LICENSE: LazyLock<Asset> = LazyLock::new(|| {
+    let text = include_str!("../static/inter-LICENSE.txt");
+    Asset::new("inter-LICENSE", "txt", "text/plain; charset=utf-8", text)
+});
+/// One style sheet, which names the font and its licence by their hashes.
 pub(crate) static CSS: LazyLock<Asset> = LazyLock::new(|| {
-    Asset::new("console", "css", "text/css; charset=utf-8", include_str!("../static/console.css"))
+    let text = concat!(
+        include_str!("../static/tokens.css"),
+        include_str!("../static/frame.css"),
+        include_str!("../static/components.css"),
+        include_str!("../static/pages.css"),
+    );
+    let text = text.replace("inter-latin.woff2", &FONT.url).replace("inter-LICENSE.txt", &FONT_LICENSE.url);
+    Asset::new("console", "css", "text/css; charset=utf-8", text)
 });
 pub(crate) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("console", "js", "text/javascript; charset=utf-8", include_str!("../static/console.js"))
@@ -34,7 +54,7 @@ pub(crate) static LOGO: LazyLock<Asset> =
 
 /// `GET /static/{file}`
 pub(crate) async fn file(Path(file): Path<String>) -> Result<Response, WebError> {
-    let asset = [&*CSS, &*SCRIPT, &*LOGO]
+    let asset = [&*CSS, &*SCRIPT, &*LOGO, &*FONT, &*FONT_LICENSE]
         .into_iter()
         .find(|asset| asset.url.strip_prefix("/static/") == Some(file.as_str()))
         .ok_or_else(|| WebError::not_found("file not found; reload the page to get its current name"))?;
@@ -42,5 +62,18 @@ pub(crate) async fn file(Path(file): Path<String>) -> Result<Response, WebError>
         (header::CONTENT_TYPE, asset.mediatype),
         (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
     ];
-    Ok((headers, asset.content).into_response())
+    Ok((headers, asset.content.clone()).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_style_sheet_names_the_font_by_its_hash_and_no_other_site() {
+        let css = String::from_utf8(CSS.content.to_vec()).expect("text");
+        assert!(css.contains(&format!("url(\"{}\")", FONT.url)) && !css.contains("//"), "{}", FONT.url);
+        assert!(FONT.content.starts_with(b"wOF2"));
+        assert!(FONT_LICENSE.content.starts_with(b"Copyright"));
+    }
 }

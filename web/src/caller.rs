@@ -21,7 +21,7 @@ use crate::{
     session::Session,
     validity,
     view::{
-        layout::{Section, Shell},
+        layout::{Search, Section, Shell},
         theme::Theme,
     },
 };
@@ -91,6 +91,13 @@ impl Caller {
         }
     }
 
+    /// Records the number of installed operators for the navigation.
+    pub(crate) fn set_installed(&self, count: usize) {
+        if let Some(session) = &self.session {
+            session.set_installed(count);
+        }
+    }
+
     /// The page as HTML, or its model as JSON.
     pub(crate) fn answer(&self, page: Page<'_>, model: &impl Serialize) -> Response {
         if self.wants_json {
@@ -102,6 +109,7 @@ impl Caller {
             theme: self.theme,
             user: self.session.as_ref(),
             path: &self.path,
+            search: page.search,
             refresh: page.refresh,
             onward: None,
         };
@@ -115,17 +123,24 @@ pub(crate) struct Page<'a> {
     pub(crate) section: Option<Section>,
     pub(crate) body: Markup,
     pub(crate) status: StatusCode,
+    pub(crate) search: Search,
     /// Seconds after which a browser without JavaScript reloads the page.
     pub(crate) refresh: Option<u32>,
 }
 
 impl<'a> Page<'a> {
     pub(crate) fn new(title: &'a str, section: Section, body: Markup) -> Self {
-        Self { title, section: Some(section), body, status: StatusCode::OK, refresh: None }
+        let search = Search::default();
+        Self { title, section: Some(section), body, status: StatusCode::OK, search, refresh: None }
     }
 
     pub(crate) fn status(mut self, status: StatusCode) -> Self {
         self.status = status;
+        self
+    }
+
+    pub(crate) fn search(mut self, search: Search) -> Self {
+        self.search = search;
         self
     }
 

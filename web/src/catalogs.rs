@@ -85,6 +85,9 @@ pub(crate) struct Card {
     pub(crate) channel: String,
     pub(crate) version: String,
     pub(crate) kinds: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    /// When the version was created, as its author wrote it.
+    pub(crate) created: String,
     pub(crate) icon: Option<String>,
     pub(crate) deprecated: bool,
     /// Lower-case text to filter by.
@@ -280,6 +283,11 @@ impl Source {
         self.cards.get(package)
     }
 
+    /// A card with the name of its package.
+    pub(crate) fn named_card(&self, package: &str) -> Option<(&str, &Card)> {
+        self.cards.get_key_value(package).map(|(name, card)| (name.as_str(), card))
+    }
+
     /// `namespace/name`, as in commands and objects.
     pub(crate) fn reference(&self) -> String {
         self.id.replacen('.', "/", 1)
@@ -297,6 +305,8 @@ impl Card {
             channel: clean(&package.default_channel),
             version: clean(&head.version),
             kinds: head.kinds.iter().map(|kind| clean(kind)).collect(),
+            categories: package.categories.iter().map(|category| clean(category)).collect(),
+            created: clean(&package.created),
             icon: package.icon.clone(),
             deprecated: package.deprecated.is_some(),
             filter_text: String::new(),

@@ -9,6 +9,7 @@
 //! - `security`, `session`, `codes`, `openid`, `renewal`, `validity`, `client`, `limits`, `caller`, `rights`:
 //!   authentication, authorization and limits;
 //! - `catalogs`, `icons`, `markdown`, `links`: sanitizing of untrusted content;
+//! - `browse`, `inventory`: facets, filters, order and pages of the catalog and of the installed operators;
 //! - `form`: forms from the schema of a CRD;
 //! - `view`: components; `pages`: one page per file; `live`: server-sent events.
 
@@ -16,6 +17,7 @@ mod api_server;
 mod app;
 mod assets;
 mod audit;
+mod browse;
 mod caller;
 mod catalogs;
 mod client;
@@ -25,6 +27,7 @@ mod dynamic;
 mod error;
 mod form;
 mod icons;
+mod inventory;
 mod limits;
 mod links;
 mod live;

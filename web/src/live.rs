@@ -33,6 +33,7 @@ use crate::{
     caller::Caller,
     dynamic::CustomKind,
     error::WebError,
+    inventory::Filter,
     pages::{installed, instance, operator},
     posted::Fields,
     session, validity,
@@ -47,7 +48,7 @@ const SLOW_CLOCK: Duration = Duration::from_secs(30);
 
 /// The subject of a page.
 enum Subject {
-    List,
+    List(Filter),
     Operator { namespace: String, name: String },
     Instance { crd: String, namespace: String, name: String },
 }
@@ -65,7 +66,7 @@ impl Subject {
             return Ok(Self::Instance { crd: crd.clone(), namespace: namespace.clone(), name: name.clone() });
         }
         if fields.raw("installed") == Some("") {
-            return Ok(Self::List);
+            return Ok(Self::List(Filter::parse(query.as_bytes())));
         }
         Err(WebError::bad_request(
             "query: missing topic, expected `installed`, `installed=NAMESPACE/NAME` or \
@@ -75,12 +76,14 @@ impl Subject {
 
     async fn draw(&self, app: &App, caller: &Caller) -> Result<RenderedView, WebError> {
         match self {
-            Self::List => {
+            Self::List(filter) => {
                 let (snapshot, list) = tokio::join!(
                     app.catalogs.read(&caller.identity),
                     olm_ops::list_installed(&caller.client, None)
                 );
-                let html = installed::view(&list?, &snapshot, caller.csrf()).into_string();
+                let list = list?;
+                caller.set_installed(list.len());
+                let html = installed::view(&list, filter, &snapshot, caller.csrf()).into_string();
                 Ok(RenderedView { html, announcement: String::new() })
             }
             Self::Operator { namespace, name } => {
@@ -102,7 +105,7 @@ impl Subject {
     /// Yields an item whenever an object of the page changes.
     async fn changes(&self, client: &Client) -> stream::BoxStream<'static, ()> {
         let kinds: Vec<(ApiResource, Option<String>, Option<String>)> = match self {
-            Self::List | Self::Operator { .. } => {
+            Self::List(_) | Self::Operator { .. } => {
                 let namespace = match self {
                     Self::Operator { namespace, .. } => Some(namespace.clone()),
                     _ => None,

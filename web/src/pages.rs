@@ -2,6 +2,7 @@
 
 pub(crate) mod catalog;
 pub(crate) mod change;
+pub(crate) mod components;
 pub(crate) mod create;
 pub(crate) mod doctor;
 pub(crate) mod error;

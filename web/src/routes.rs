@@ -14,7 +14,11 @@ use http::StatusCode;
 use crate::{app::App, assets, error::WebError, icons, live, pages, posted::MAX_BODY, security};
 
 pub(crate) fn router(app: Arc<App>) -> Router {
-    Router::new()
+    let mut router = Router::new();
+    if app.components_page {
+        router = router.route("/dev/components", get(pages::components::page));
+    }
+    router
         .route("/", get(|| async { Redirect::to("/catalog") }))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))

@@ -31,6 +31,8 @@ pub struct Options {
     /// the forwarded address, and cookies become `Secure` when the protocol is `https`. Without such a proxy,
     /// clients could forge the address.
     pub trust_proxy: bool,
+    /// Whether `/dev/components` shows the components of the pages, for the development of the console.
+    pub components_page: bool,
 }
 
 /// How the console reaches the API server and the manager, and as which user.
@@ -110,6 +112,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         shutdown.clone(),
     );
     app.session_name = session_name;
+    app.components_page = options.components_page;
     app.openid = options.openid.map(OpenId::new).transpose()?;
     let acceptor =
         certificate.map(|files| tls::acceptor(files, shutdown.clone())).transpose().map_err(Error::Tls)?;

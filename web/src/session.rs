@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -22,6 +25,8 @@ const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 const MAX_OF_USER: usize = 50;
 /// Maximum number of sessions, far beyond the intended use; a further one ends the longest idle one.
 const MAX: usize = 1000;
+/// The number of installed operators before a page listed them.
+const UNKNOWN: usize = usize::MAX;
 
 /// The session of a user. The client carries the user's token.
 #[derive(Clone)]
@@ -34,6 +39,8 @@ pub(crate) struct Session {
     pub(crate) key: [u8; 32],
     /// Present for a session of an OpenID Connect provider.
     pub(crate) renewal: Option<Arc<Renewal>>,
+    /// Number of installed operators in the last list that a page read; [`UNKNOWN`] before the first.
+    installed: Arc<AtomicUsize>,
     created: Instant,
     used: Instant,
     /// When the API server last accepted the token.
@@ -72,8 +79,10 @@ impl Sessions {
             }
         }
         let csrf = random_text().into();
+        let installed = Arc::new(AtomicUsize::new(UNKNOWN));
         let (created, used, validated) = (now, now, now);
-        sessions.insert(key, Session { identity, client, csrf, key, renewal, created, used, validated });
+        let session = Session { identity, client, csrf, key, renewal, installed, created, used, validated };
+        sessions.insert(key, session);
         id
     }
 
@@ -127,6 +136,15 @@ impl Session {
         }
         Err(WebError::forbidden("the form belongs to another session")
             .hint("reload the page and submit the form again"))
+    }
+
+    /// The number of installed operators for the navigation, as of the last page that listed them.
+    pub(crate) fn installed(&self) -> Option<usize> {
+        Some(self.installed.load(Ordering::Relaxed)).filter(|count| *count != UNKNOWN)
+    }
+
+    pub(crate) fn set_installed(&self, count: usize) {
+        self.installed.store(count, Ordering::Relaxed);
     }
 
     pub(crate) fn validated_ago(&self) -> Duration {

@@ -2,6 +2,7 @@
 
 mod cases;
 mod fake;
+mod frame;
 mod hostile;
 mod issuer;
 mod lifecycle;

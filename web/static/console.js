@@ -69,6 +69,9 @@
         const data = JSON.parse(event.data);
         merge(live, parse(data.html));
         localTimes();
+        const installed = live.querySelector("[data-installed]")?.dataset.installed;
+        const count = document.getElementById("nav-installed");
+        if (installed && count) { count.textContent = installed; count.hidden = false; }
         if (data.title) document.title = data.title;
         const status = document.getElementById("announce");
         if (status && data.announcement && status.textContent !== data.announcement) status.textContent = data.announcement;
@@ -96,6 +99,11 @@
     setInterval(() => {
       if (!document.hidden && !document.activeElement?.matches("input")) location.reload();
     }, Number(again.dataset.reload) * 1000);
+  }
+
+  // Filters apply when a choice changes: <form data-auto>.
+  for (const form of document.querySelectorAll("form[data-auto]")) {
+    form.addEventListener("change", (event) => event.target.matches("select") && form.requestSubmit());
   }
 
   // Hide buttons that are only needed without JavaScript.

@@ -30,6 +30,9 @@ pub struct Summary {
     pub categories: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<String>,
+    /// When the head was created (`createdAt`), as its author wrote it: a date, mostly with a time.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub created: String,
     /// Such as `alpha`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub maturity: String,
@@ -117,6 +120,7 @@ impl Summary {
             capability: annotation("capabilities").to_owned(),
             categories: list(annotation("categories")),
             keywords: metadata.keywords.clone(),
+            created: annotation("createdAt").to_owned(),
             maturity: metadata.maturity.clone(),
             default_channel: package.default_channel.clone(),
             head: head.map(|bundle| Head {

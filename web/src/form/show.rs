@@ -7,7 +7,12 @@ use super::{
     field::{Field, Widget, id},
     read::{Problems, resource_parts},
 };
-use crate::{dynamic, links::clean, posted::Fields, view::glyph::Glyph};
+use crate::{
+    dynamic,
+    links::clean,
+    posted::Fields,
+    view::field::{self, Field as FormField},
+};
 
 /// Values of the inputs: what the user typed, else the value of the document.
 pub(crate) struct Values<'a> {
@@ -71,17 +76,11 @@ fn one(field: &Field, values: &Values<'_>) -> Markup {
             }
         }
         _ => html! {
-            div.field {
-                label for=(id) {
-                    (field.label)
-                    @if field.required { " " span.req { "(required)" } }
-                }
-                (input(field, values))
-                @if !field.help.is_empty() || limits(field).is_some() {
-                    p.help id={ (id) "-help" } { (field.help) @if let Some(limits) = limits(field) { " " span.nowrap { (limits) } } }
-                }
-                (problem(&field.pointer, values))
-            }
+            (FormField::new(&id, html! { (field.label) })
+                .required(field.required)
+                .help(help(field))
+                .problem(values.problems.get(&field.pointer).map(String::as_str))
+                .show(&input(field, values)))
         },
     }
 }
@@ -140,11 +139,10 @@ fn resources(field: &Field, values: &Values<'_>) -> Markup {
                         Some(typed) => typed.to_owned(),
                         None => values.document.pointer(&pointer).map(plain).unwrap_or_default(),
                     };
-                    div.field {
-                        label for=(id(&pointer)) { (label) }
+                    (FormField::new(&id(&pointer), html! { (label) }).show(&html! {
                         input type="text" id=(id(&pointer)) name=(pointer) value=(value) autocomplete="off"
                             placeholder=(if label.starts_with("CPU") { "100m" } else { "64Mi" });
-                    }
+                    }))
                 }
             }
             (problem(&field.pointer, values))
@@ -154,9 +152,7 @@ fn resources(field: &Field, values: &Values<'_>) -> Markup {
 
 fn problem(pointer: &str, values: &Values<'_>) -> Markup {
     html! {
-        @if let Some(text) = values.problems.get(pointer) {
-            p.problem id={ (id(pointer)) "-problem" } { (Glyph::Warning.draw()) span { (clean(text)) } }
-        }
+        @if let Some(text) = values.problems.get(pointer) { (field::problem(&id(pointer), text)) }
     }
 }
 
@@ -181,6 +177,14 @@ fn plain(value: &Value) -> String {
         Value::Null => String::new(),
         other => other.to_string(),
     }
+}
+
+/// The author's help, with the limits of a number.
+fn help(field: &Field) -> Option<Markup> {
+    let limits = limits(field);
+    (!field.help.is_empty() || limits.is_some()).then(|| {
+        html! { (field.help) @if let Some(limits) = limits { " " span.nowrap { (limits) } } }
+    })
 }
 
 fn limits(field: &Field) -> Option<String> {

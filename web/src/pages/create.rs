@@ -26,9 +26,11 @@ use crate::{
     links::{clean, encode},
     posted::{Fields, Posted},
     view::{
-        glyph::Glyph,
+        banner,
+        field::Field as FormField,
         layout::Section,
         parts::{self, Tone},
+        tabs::{self, Tab, Target},
     },
 };
 
@@ -300,6 +302,17 @@ fn view(title: &str, known: &KindData, state: &State<'_>, csrf: &str) -> Markup 
     let action = format!("/instances/new/{}", encode(&known.kind.crd));
     let list = format!("/instances/{}", encode(&known.kind.crd));
     let has_form = !known.fields.is_empty();
+    let mut views = vec![
+        Tab::new("Form", Target::Submit("action", "to-form"), !state.as_yaml),
+        Tab::new("YAML", Target::Submit("action", "to-yaml"), state.as_yaml),
+    ];
+    views.retain(|tab| has_form || tab.current);
+    let yaml = html! {
+        textarea.yaml #document name="document" spellcheck="false" autocomplete="off"
+            aria-invalid=[state.problems.contains_key("").then_some("true")] {
+            "\n" (state.text.map_or_else(|| dynamic::yaml(&state.document), str::to_owned))
+        }
+    };
     html! {
         (parts::crumbs(&[("/instances", "Instances"), (&list, &clean(&known.kind.resource.kind))], "Create"))
         div.head { div.head-text { h1 { (title) } @if !known.about.is_empty() { p.lead { (known.about) } } } }
@@ -313,21 +326,10 @@ fn view(title: &str, known: &KindData, state: &State<'_>, csrf: &str) -> Markup 
             @if state.checked { div role="status" { (parts::note(Tone::Good, &html! { "Validated by the API server. The object is not created yet." })) } }
             div.panel.narrow[!state.as_yaml] {
                 div.body {
-                    div.tabs role="group" aria-label="View" {
-                        @for (id, label, on) in [("to-form", "Form", !state.as_yaml), ("to-yaml", "YAML", state.as_yaml)] {
-                            @if on { button type="button" aria-current="true" { (label) } }
-                            @else if has_form { button name="action" value=(id) formnovalidate { (label) } }
-                        }
-                    }
+                    (tabs::show("View", &views))
                     @if state.as_yaml {
                         @if !has_form { p.muted { "No form available: the cluster publishes no schema for this kind." } }
-                        div.field {
-                            label for="document" { (known.title) }
-                            textarea.yaml #document name="document" spellcheck="false" autocomplete="off"
-                                aria-invalid=[state.problems.contains_key("").then_some("true")] {
-                                "\n" (state.text.map_or_else(|| dynamic::yaml(&state.document), str::to_owned))
-                            }
-                        }
+                        (FormField::new("document", html! { (known.title) }).show(&yaml))
                     } @else {
                         input type="hidden" name="document" value=(state.document);
                         div.stack { (name_and_namespace(known, state)) (form::show(&known.fields, &state.document, state.typed, &state.problems)) }
@@ -355,23 +357,15 @@ fn summary(known: &KindData, state: &State<'_>) -> Markup {
             (None, other) => other.trim_start_matches('/').replace('/', "."),
         }
     };
-    html! {
-        div.note.bad role="alert" tabindex="-1" data-error-summary="" {
-            (Glyph::Cross.draw())
-            div {
-                strong { "Not created: " (parts::plural(state.problems.len(), "problem")) }
-                ul {
-                    @for (pointer, text) in &state.problems {
-                        li {
-                            @if pointer.is_empty() { (clean(text)) }
-                            @else if state.as_yaml { strong { (label(pointer)) } ": " (clean(text)) }
-                            @else { a href={ "#" (form::id(pointer)) } { (label(pointer)) } ": " (clean(text)) }
-                        }
-                    }
-                }
-            }
+    let item = |pointer: &str, text: &str| {
+        html! {
+            @if pointer.is_empty() { (clean(text)) }
+            @else if state.as_yaml { strong { (label(pointer)) } ": " (clean(text)) }
+            @else { a href={ "#" (form::id(pointer)) } { (label(pointer)) } ": " (clean(text)) }
         }
-    }
+    };
+    let items: Vec<Markup> = state.problems.iter().map(|(pointer, text)| item(pointer, text)).collect();
+    banner::problems(&format!("Not created: {}", parts::plural(items.len(), "problem")), &items)
 }
 
 fn name_and_namespace(known: &KindData, state: &State<'_>) -> Markup {
@@ -386,15 +380,13 @@ fn name_and_namespace(known: &KindData, state: &State<'_>) -> Markup {
             @for (pointer, label, shown) in asked {
                 @if shown {
                     @let id = form::id(pointer);
-                    div.field {
-                        label for=(id) { (label) " " span.req { "(required)" } }
+                    @let problem = state.problems.get(pointer).map(String::as_str);
+                    @let input = html! {
                         input type="text" id=(id) name=(pointer) value=(value(pointer)) autocomplete="off" spellcheck="false"
                             list=[(label == "Namespace").then_some("namespaces")]
-                            aria-invalid=[state.problems.contains_key(pointer).then_some("true")] aria-describedby={ (id) "-problem" };
-                        @if let Some(text) = state.problems.get(pointer) {
-                            p.problem id={ (id) "-problem" } { (Glyph::Warning.draw()) span { (clean(text)) } }
-                        }
-                    }
+                            aria-invalid=[problem.map(|_| "true")] aria-describedby={ (id) "-problem" };
+                    };
+                    (FormField::new(&id, html! { (label) }).required(true).problem(problem).show(&input))
                 }
             }
         }

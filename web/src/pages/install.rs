@@ -25,6 +25,7 @@ use crate::{
     links::{clean, encode},
     posted::{Fields, Posted},
     view::{
+        field::{self, Field},
         layout::Section,
         parts::{self, Tone},
         plan,
@@ -214,7 +215,6 @@ fn view(
     failed: Option<&WebError>,
 ) -> Markup {
     let name = &found.card.display_name;
-    let bad_namespace = (!is_dns_label(&model.request.namespace)).then_some("true");
     let blocked = model.plan.as_ref().is_none_or(Plan::is_blocked);
     let is_there = model.plan.as_ref().is_some_and(|plan| plan.action == PlanAction::None);
     html! {
@@ -233,49 +233,14 @@ fn view(
         form.split-form method="post" action=(found.href("install")) data-preview="plan" {
             (parts::csrf(caller.csrf()))
             div.panel { div.body.stack {
-                div.field {
-                    label for="channel" { "Channel" }
-                    select #channel name="channel" {
-                        @for channel in found.package.channels.values() {
-                            option value=(channel.name) selected[channel.name == found.channel.name] {
-                                (clean(&channel.name))
-                                @if channel.name == found.package.default_channel { " (default)" }
-                                @if channel.deprecated.is_some() { " (deprecated)" }
-                            }
-                        }
-                    }
-                }
-                div.field #versions {
-                    label for="version" { "Version" }
-                    select #version name="version" {
-                        @for (i, bundle) in found.bundles().into_iter().enumerate() {
-                            @let version = version_of(bundle);
-                            option value=(if i == 0 { "" } else { &version }) selected[bundle.name == found.bundle.name] {
-                                (clean(&version)) @if i == 0 { " (newest)" }
-                            }
-                        }
-                    }
-                    @if !found.newest {
-                        p.help { "Installs " (version_of(found.bundle)) ". Upgrades require approval." }
-                    }
-                }
-                div.field {
-                    label for="namespace" { "Namespace" }
-                    input #namespace type="text" name="namespace" value=(model.request.namespace) list="namespaces" required
-                        maxlength="63" autocomplete="off" spellcheck="false" aria-invalid=[bad_namespace] aria-describedby="namespace-help";
-                    datalist #namespaces { @for ns in namespaces { option value=(ns) {} } }
-                    p.help #namespace-help { "The operator's namespace, created if missing." }
-                }
+                (channel_and_version(found))
+                (namespace(&model.request.namespace, namespaces))
                 fieldset.field #updates {
                     legend { "Updates" }
-                    label.choice {
-                        input type="radio" name="updates" value="automatic" checked[!model.request.manual];
-                        span { "Automatic" small { "New versions in the channel are installed automatically." } }
-                    }
-                    label.choice {
-                        input type="radio" name="updates" value="manual" checked[model.request.manual];
-                        span { "Manual" small { "Every plan requires approval, including the first." } }
-                    }
+                    (field::radio("updates", "automatic", !model.request.manual, &html! { "Automatic" },
+                        &html! { "New versions in the channel are installed automatically." }))
+                    (field::radio("updates", "manual", model.request.manual, &html! { "Manual" },
+                        &html! { "Every plan requires approval, including the first." }))
                 }
                 div.actions {
                     button.button.primary #install { "Install" }
@@ -314,4 +279,44 @@ fn view(
             }
         }
     }
+}
+
+fn channel_and_version(found: &Found<'_>) -> Markup {
+    let channel = html! {
+        select #channel name="channel" {
+            @for channel in found.package.channels.values() {
+                option value=(channel.name) selected[channel.name == found.channel.name] {
+                    (clean(&channel.name))
+                    @if channel.name == found.package.default_channel { " (default)" }
+                    @if channel.deprecated.is_some() { " (deprecated)" }
+                }
+            }
+        }
+    };
+    let version = html! {
+        select #version name="version" aria-describedby="version-help" {
+            @for (i, bundle) in found.bundles().into_iter().enumerate() {
+                @let version = version_of(bundle);
+                option value=(if i == 0 { "" } else { &version }) selected[bundle.name == found.bundle.name] {
+                    (clean(&version)) @if i == 0 { " (newest)" }
+                }
+            }
+        }
+    };
+    let older = (!found.newest)
+        .then(|| html! { "Installs " (version_of(found.bundle)) ". Upgrades require approval." });
+    html! {
+        (Field::new("channel", html! { "Channel" }).show(&channel))
+        (Field::new("version", html! { "Version" }).part("versions").help(older).show(&version))
+    }
+}
+
+fn namespace(value: &str, known: &[String]) -> Markup {
+    let input = html! {
+        input #namespace type="text" name="namespace" value=(value) list="namespaces" required maxlength="63" autocomplete="off"
+            spellcheck="false" aria-invalid=[(!is_dns_label(value)).then_some("true")] aria-describedby="namespace-help";
+        datalist #namespaces { @for ns in known { option value=(ns) {} } }
+    };
+    let help = html! { "The operator's namespace, created if missing." };
+    Field::new("namespace", html! { "Namespace" }).help(Some(help)).show(&input)
 }

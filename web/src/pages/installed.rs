@@ -1,8 +1,11 @@
 //! Installed operators, worst status first.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use axum::{extract::State, response::Response};
+use axum::{
+    extract::{RawQuery, State},
+    response::Response,
+};
 use http::StatusCode;
 use maud::{Markup, html};
 use olm_ops::{Installed, Status};
@@ -13,10 +16,12 @@ use crate::{
     caller::{Caller, Page},
     catalogs::Snapshot,
     error::WebError,
+    inventory::{Filter, Sort, status_key},
     links::{clean, encode},
     view::{
         layout::Section,
         parts::{self, Tone},
+        table::{self, Column, Order, Row, Style},
         time,
     },
 };
@@ -31,55 +36,120 @@ pub(crate) fn home(namespace: &str, target: &str) -> String {
 }
 
 /// `GET /installed`
-pub(crate) async fn page(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, WebError> {
+pub(crate) async fn page(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Result<Response, WebError> {
+    let filter = Filter::parse(query.unwrap_or_default().as_bytes());
     let (snapshot, installed) =
         tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
     let installed = installed?;
+    caller.set_installed(installed.len());
+    let events = format!("/api/v1/events?installed&{}", filter.query());
     let body = html! {
-        (parts::live_row(&html! {}))
-        div #live-root data-live="/api/v1/events?installed" { (view(&installed, &snapshot, caller.csrf())) }
+        div #live-root data-live=(events.trim_end_matches('&')) { (view(&installed, &filter, &snapshot, caller.csrf())) }
         div.visually-hidden #announce role="status" {}
     };
-    Ok(caller.answer(Page::new("Installed", Section::Installed, body), &json!({ "installed": installed })))
+    let model = json!({ "installed": filter.select(&installed) });
+    Ok(caller.answer(Page::new("Installed", Section::Installed, body), &model))
 }
 
-pub(crate) fn view(installed: &[Installed], snapshot: &Snapshot, csrf: &str) -> Markup {
+/// The live part of the page.
+pub(crate) fn view(installed: &[Installed], filter: &Filter, snapshot: &Snapshot, csrf: &str) -> Markup {
+    let shown = filter.select(installed);
     html! {
-        div #installed-list {
+        div #installed-list data-installed=(installed.len()) {
             div.head {
                 div.head-text {
                     h1 { "Installed" }
-                    p.muted { (parts::plural(installed.len(), "operator")) @if installed.len() > 1 { ", sorted by urgency" } }
+                    p.muted {
+                        @if filter.is_restricted() { (shown.len()) " of " }
+                        (parts::plural(installed.len(), "operator"))
+                        @if shown.len() > 1 && filter.sort_value().is_none() { ", sorted by urgency" }
+                    }
                 }
             }
             @if installed.is_empty() {
                 (parts::empty("No operators installed", "Install an operator from the catalog.", Some(("/catalog", "Go to the catalog"))))
             } @else {
-                div.panel { ul.rows.operators { @for one in installed { li { (row(one, snapshot, csrf)) } } } }
+                (toolbar(installed, filter))
+                @if shown.is_empty() {
+                    (parts::empty("No match", "No installed operator matches the filter.", Some(("/installed", "Clear the filter"))))
+                } @else {
+                    div.panel { (list(&shown, filter, snapshot, csrf)) }
+                }
             }
         }
     }
 }
 
-fn row(one: &Installed, snapshot: &Snapshot, csrf: &str) -> Markup {
-    let icon = snapshot.card(one.catalog.as_deref(), &one.package).and_then(|(_, card)| card.icon.as_deref());
-    let name = name(one);
+/// The filter, a GET form; the script submits it when a choice changes.
+fn toolbar(installed: &[Installed], filter: &Filter) -> Markup {
+    let namespaces: BTreeSet<&str> = installed
+        .iter()
+        .map(|one| one.namespace.as_str())
+        .chain(Some(filter.namespace.as_str()))
+        .filter(|namespace| !namespace.is_empty())
+        .collect();
+    let statuses: BTreeSet<Status> = installed.iter().map(|one| one.status).collect();
     html! {
-        (parts::icon(icon, &name, "mini"))
-        div.grow {
-            a.name href=(href(one)) { (name) }
-            div.small.muted {
-                "in " (one.namespace)
-                @if let Some(created) = &one.created { " · since " (time::ago(created)) }
+        form.toolbar #installed-filter method="get" action="/installed" data-auto="" {
+            @if let Some(sort) = filter.sort_value() { input type="hidden" name="sort" value=(sort); }
+            label.visually-hidden for="filter-text" { "Name, namespace or reason" }
+            input #filter-text type="search" name="q" value=(filter.text) placeholder="Name, namespace or reason" autocomplete="off";
+            label.visually-hidden for="filter-namespace" { "Namespace" }
+            select #filter-namespace name="namespace" {
+                option value="" { "All namespaces" }
+                @for namespace in namespaces { option value=(namespace) selected[namespace == filter.namespace] { (clean(namespace)) } }
             }
+            label.visually-hidden for="filter-status" { "Status" }
+            select #filter-status name="status" {
+                option value="" { "All states" }
+                @for status in statuses {
+                    @let key = status_key(status);
+                    option value=(key) selected[key == filter.status] { (status.word()) }
+                }
+            }
+            button.button { "Filter" }
+            @if filter.is_restricted() { a.button.quiet href="/installed" { "Clear" } }
         }
-        div.grow {
-            (parts::status(&one.status))
-            @if !one.reason.is_empty() { div.small.muted { (clean(&one.reason)) } }
-        }
-        div.nowrap.version { (versions(one)) }
-        @if one.status == Status::NeedsApproval { (approve(one, csrf, "slim")) }
     }
+}
+
+fn list(shown: &[&Installed], filter: &Filter, snapshot: &Snapshot, csrf: &str) -> Markup {
+    let sorted = |label: &'static str, sort: Sort| {
+        let order = if filter.descending { Order::Descending } else { Order::Ascending };
+        let current = (filter.sort == sort).then_some(order);
+        Column::new(label).sort(table::Sort { href: filter.sorted(sort).href(), current })
+    };
+    let columns = [
+        sorted("Name", Sort::Name),
+        sorted("Namespace", Sort::Namespace),
+        sorted("Status", Sort::Status).with_class(table::FILL),
+        Column::new("Version").with_class(table::NUMBER),
+        sorted("Age", Sort::Age).with_class(table::NUMBER),
+        Column::new("Actions").with_class(table::BUTTONS).unlabelled(),
+    ];
+    let rows: Vec<Row> = shown.iter().map(|one| row(one, snapshot, csrf)).collect();
+    table::show(Style::Records, "Installed operators", &columns, &rows)
+}
+
+fn row(one: &Installed, snapshot: &Snapshot, csrf: &str) -> Row {
+    let icon = snapshot.card(one.catalog.as_deref(), &one.package).and_then(|(_, card)| card.icon.as_deref());
+    let (name, reason) = (name(one), clean(&one.reason));
+    let cells = vec![
+        html! { div.cell-name { (parts::icon(icon, &name, "mini")) a href=(href(one)) { (name) } } },
+        html! { (one.namespace) },
+        html! {
+            (parts::status_in_list(one.status))
+            @if !reason.is_empty() { span.sub.line title=(reason) { (reason) } }
+        },
+        html! { (versions(one)) },
+        html! { @if let Some(created) = &one.created { (time::age(created)) } },
+        html! { @if one.status == Status::NeedsApproval { (approve(one, csrf, "slim")) } },
+    ];
+    Row { id: Some(format!("row-{}/{}", one.namespace, one.name)), cells }
 }
 
 pub(crate) fn name(one: &Installed) -> String {
@@ -125,14 +195,14 @@ pub(crate) fn versions(one: &Installed) -> Markup {
 }
 
 /// The button that approves exactly the displayed plan.
-pub(crate) fn approve(one: &Installed, csrf: &str, size: &str) -> Markup {
+pub(crate) fn approve(one: &Installed, csrf: &str, class: &str) -> Markup {
     html! {
         @if let (Some(plan), Some(digest)) = (&one.plan, &one.plan_digest) {
             form id={ "approve-" (plan) } method="post" action={ (href(one)) "/approve" } {
                 (parts::csrf(csrf))
                 input type="hidden" name="plan" value=(plan);
                 input type="hidden" name="digest" value=(digest);
-                button.button.primary.(size) {
+                button.button.(class) {
                     "Approve" @if let Some(next) = &one.next { " " (next) }
                     span.visually-hidden { " of " (name(one)) }
                 }

@@ -21,7 +21,9 @@ use crate::{
     view::{
         layout::Section,
         parts::{self, Tone},
-        ring, time,
+        ring,
+        table::{self, Column, Row, Style},
+        time,
     },
 };
 
@@ -78,7 +80,7 @@ pub(crate) async fn page(
     let list = format!("/instances/{}", encode(&crd));
     let events = format!("/api/v1/events?instance={}/{}/{}", encode(&crd), encode(&namespace), encode(&name));
     let body = html! {
-        (parts::live_row(&parts::crumbs(&[("/instances", "Instances"), (&list, &kind)], &name)))
+        (parts::crumbs(&[("/instances", "Instances"), (&list, &kind)], &name))
         div data-live=(events) { (render(&view)) }
         div.visually-hidden #announce role="status" {}
     };
@@ -119,9 +121,15 @@ pub(crate) fn render(view: &View) -> Markup {
     }
 }
 
-pub(crate) fn state_chip(state: &str) -> Markup {
+fn state_chip(state: &str) -> Markup {
+    let tone = state_tone(state);
+    parts::chip(tone, tone.glyph(), state)
+}
+
+/// The tone of an object's state.
+pub(crate) fn state_tone(state: &str) -> Tone {
     let lower = state.to_lowercase();
-    let tone = if lower.contains("fail") || lower.contains("error") {
+    if lower.contains("fail") || lower.contains("error") {
         Tone::Bad
     } else if ["running", "ready", "available", "healthy", "succeeded"]
         .iter()
@@ -130,8 +138,7 @@ pub(crate) fn state_chip(state: &str) -> Markup {
         Tone::Good
     } else {
         Tone::Info
-    };
-    parts::chip(tone, tone.glyph(), state)
+    }
 }
 
 fn status(view: &View) -> Markup {
@@ -211,10 +218,10 @@ fn show(value: &Value, x: &Descriptor) -> Markup {
                 Value::Null => span.muted { "not set" },
                 Value::Array(items) if items.iter().all(Value::is_string) => (clean(&items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "))),
                 Value::Array(items) => @match columns(items) {
-                    Some(columns) => (table(&columns, items)),
-                    None => pre { (dynamic::yaml(value)) },
+                    Some(columns) => (list(&columns, items)),
+                    None => pre tabindex="0" { (dynamic::yaml(value)) },
                 },
-                other => pre { (dynamic::yaml(other)) },
+                other => pre tabindex="0" { (dynamic::yaml(other)) },
             }
             @if let Some(kind) = &x.refers_to { " " span.small.muted { "(" (kind) ")" } }
         }
@@ -242,23 +249,15 @@ fn columns(items: &[Value]) -> Option<Vec<&str>> {
     (1..=COLUMNS).contains(&columns.len()).then_some(columns)
 }
 
-fn table(columns: &[&str], items: &[Value]) -> Markup {
-    html! {
-        div.scroll {
-            table.plain {
-                thead { tr { @for column in columns { th scope="col" { (label_from(&clean(column))) } } } }
-                tbody {
-                    @for item in items {
-                        tr {
-                            @for column in columns {
-                                td { @if let Some(value) = item.get(column) { (show(value, &Descriptor::default())) } }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
+fn list(columns: &[&str], items: &[Value]) -> Markup {
+    let names: Vec<String> = columns.iter().map(|column| label_from(&clean(column))).collect();
+    let headings: Vec<Column<'_>> = names.iter().map(|name| Column::new(name)).collect();
+    let cell = |item: &Value, column: &str| {
+        html! { @if let Some(value) = item.get(column) { (show(value, &Descriptor::default())) } }
+    };
+    let row = |item: &Value| Row::new(columns.iter().map(|column| cell(item, column)).collect());
+    let rows: Vec<Row> = items.iter().map(row).collect();
+    table::show(Style::Nested, "Items", &headings, &rows)
 }
 
 fn conditions(object: &Value) -> Markup {

@@ -13,9 +13,9 @@ use crate::{
     error::WebError,
     links::{clean, encode},
     view::{
-        glyph::Glyph,
         layout::Section,
         parts::{self, Tone},
+        table::{self, Column, Style},
         time,
     },
 };
@@ -82,18 +82,7 @@ pub(crate) async fn index(caller: Caller) -> Result<Response, WebError> {
         @if rows.is_empty() {
             (parts::empty("No kinds", "No installed operator provides custom resources.", Some(("/catalog", "Go to the catalog"))))
         } @else {
-            div.panel { ul.rows {
-                @for row in &rows {
-                    li {
-                        div.grow {
-                            a.name href={ "/instances/" (encode(&row.crd)) } { (row.display_name) }
-                            div.small.muted { (row.description) @if !row.description.is_empty() { " " } span.nowrap { "Provided by " (row.operator) "." } }
-                        }
-                        (parts::tag(&row.count.map_or_else(|| "not listable".into(), |n| parts::plural(n, "object"))))
-                        a.button.slim href={ "/instances/new/" (encode(&row.crd)) } { "Create" span.visually-hidden { " " (row.kind) } }
-                    }
-                }
-            } }
+            div.panel { (kinds(&rows)) }
         }
     };
     Ok(caller.answer(Page::new("Instances", Section::Instances, body), &json!({ "kinds": rows })))
@@ -154,21 +143,51 @@ fn view(kind: &CustomKind, namespace: Option<&str>, rows: &[Row]) -> Markup {
         @if rows.is_empty() {
             (parts::empty(&format!("No {name} yet"), "The form starts with the example of the operator.", Some((&new, &format!("Create {name}")))))
         } @else {
-            div.panel { ul.rows aria-label={ "Objects of kind " (name) } {
-                @for row in rows {
-                    li {
-                        div.grow {
-                            a.name href=(row.href) { (row.name) }
-                            div.small.muted {
-                                @if let Some(ns) = &row.namespace { "in " (ns) }
-                                @if let Some(created) = &row.created { @if row.namespace.is_some() { " · " } "since " (time::ago(created)) }
-                            }
-                        }
-                        @if row.deleting { (parts::chip(Tone::Plain, Glyph::Trash, "Deleting")) }
-                        @else if let Some(state) = &row.state { (super::instance::state_chip(state)) }
-                    }
-                }
-            } }
+            div.panel { (objects(&name, rows)) }
         }
     }
+}
+
+fn objects(kind: &str, rows: &[Row]) -> Markup {
+    let row = |row: &Row| {
+        table::Row::new(vec![
+            html! { div.cell-name { a href=(row.href) { (row.name) } } },
+            html! { @if let Some(ns) = &row.namespace { (ns) } },
+            html! {
+                @if row.deleting { (parts::state(Tone::Plain, "Deleting")) }
+                @else if let Some(state) = &row.state { (parts::state(super::instance::state_tone(state), state)) }
+            },
+            html! { @if let Some(created) = &row.created { (time::age(created)) } },
+        ])
+    };
+    let columns = [
+        Column::new("Name"),
+        Column::new("Namespace"),
+        Column::new("State").with_class(table::FILL),
+        Column::new("Age").with_class(table::NUMBER),
+    ];
+    let rows: Vec<table::Row> = rows.iter().map(row).collect();
+    table::show(Style::Records, &format!("Objects of kind {kind}"), &columns, &rows)
+}
+
+fn kinds(rows: &[KindRow]) -> Markup {
+    let row = |row: &KindRow| {
+        table::Row::new(vec![
+            html! { div.cell-name { a href={ "/instances/" (encode(&row.crd)) } { (row.display_name) } } },
+            html! {
+                (row.operator)
+                @if !row.description.is_empty() { span.sub.line title=(row.description) { (row.description) } }
+            },
+            html! { @match row.count { Some(count) => (parts::plural(count, "object")), None => "not listable" } },
+            html! { a.button.slim href={ "/instances/new/" (encode(&row.crd)) } { "Create" span.visually-hidden { " " (row.kind) } } },
+        ])
+    };
+    let columns = [
+        Column::new("Kind"),
+        Column::new("Operator").with_class(table::FILL),
+        Column::new("Objects").with_class(table::NUMBER),
+        Column::new("Actions").with_class(table::BUTTONS).unlabelled(),
+    ];
+    let rows: Vec<table::Row> = rows.iter().map(row).collect();
+    table::show(Style::Records, "Kinds of the installed operators", &columns, &rows)
 }

@@ -26,6 +26,7 @@ use crate::{
     renewal::Renewal,
     session::{is_random, random_text, same},
     view::{
+        field::Field,
         layout::Shell,
         parts::{self, sentence},
         theme::{THEME_COOKIE, Theme},
@@ -184,7 +185,7 @@ fn code_form(hidden: &Markup, code: &str, user: &str, instead_of: Option<&str>) 
     let user = clean(user);
     html! {
         div.login {
-            img.logo src=(assets::LOGO.url) width="56" height="56" alt="";
+            img.logo src=(assets::LOGO.url) width="40" height="40" alt="";
             div { h1 { "Sign in to olm" } }
             div.panel {
                 form.body.stack method="post" action="/login" {
@@ -209,7 +210,7 @@ fn sign_in_options(hidden: &Markup, provider: Option<&str>, problem: Option<&Web
     let refused_token = problem.is_some_and(|problem| problem.status == StatusCode::UNAUTHORIZED);
     html! {
         div.login {
-            img.logo src=(assets::LOGO.url) width="56" height="56" alt="";
+            img.logo src=(assets::LOGO.url) width="40" height="40" alt="";
             div { h1 { "Sign in to olm" } }
             @if let Some(problem) = problem {
                 (parts::alert(&problem.what, &sentence(&problem.why), problem.hint.as_deref()))
@@ -240,15 +241,15 @@ fn sign_in_options(hidden: &Markup, provider: Option<&str>, problem: Option<&Web
 }
 
 fn token_form(hidden: &Markup, refused: bool) -> Markup {
+    let input = html! {
+        input #token type="password" name="token" required autocomplete="off" spellcheck="false"
+            aria-invalid=[refused.then_some("true")] aria-describedby="token-help";
+    };
     html! {
         (hidden)
-        div.field {
-            label for="token" { "Token" }
-            input #token type="password" name="token" required autocomplete="off" spellcheck="false"
-                aria-invalid=[refused.then_some("true")] aria-describedby="token-help";
-            p.help #token-help { "A bearer token of your cluster. For a ServiceAccount:" }
-            pre tabindex="0" { "kubectl create token NAME -n NAMESPACE" }
-        }
+        (Field::new("token", html! { "Token" })
+            .help(Some(html! { "A bearer token of your cluster. For a ServiceAccount: " code { "kubectl create token NAME -n NAMESPACE" } }))
+            .show(&input))
         button.button.primary.wide { "Sign in" }
     }
 }
@@ -303,7 +304,7 @@ pub(crate) async fn logout(
 pub(super) fn leave(headers: &HeaderMap, title: &str, label: &str, to: &str) -> Response {
     let body = html! {
         div.login {
-            img.logo src=(assets::LOGO.url) width="56" height="56" alt="";
+            img.logo src=(assets::LOGO.url) width="40" height="40" alt="";
             div { h1 { (title) } }
             div.panel { div.body { a.button.primary.wide href=(to) { (label) } } }
         }

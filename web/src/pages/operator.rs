@@ -62,7 +62,7 @@ pub(crate) async fn page(
     let title = name(&view.timeline.installed);
     let events = format!("/api/v1/events?installed={}/{}", encode(&namespace), encode(&target));
     let body = html! {
-        (parts::live_row(&parts::crumbs(&[("/installed", "Installed")], &title)))
+        (parts::crumbs(&[("/installed", "Installed")], &title))
         div data-live=(events) { (render(&view, &snapshot, caller.csrf())) }
         div.visually-hidden #announce role="status" {}
     };

@@ -25,6 +25,7 @@ use crate::{
         glyph::Glyph,
         layout::Section,
         parts::{self, Tone},
+        table::{self, Column, Row, Style},
     },
 };
 
@@ -196,6 +197,7 @@ pub(crate) async fn page(
     let found = Found::find(&snapshot, &source, &whole, &selection)?;
     let metadata = found.bundle.csv_metadata().unwrap_or_default();
     let mut installed = installed.unwrap_or_default();
+    caller.set_installed(installed.len());
     installed.retain(|i| i.package == found.package.name);
     let image = snapshot.loaded_of(found.source).and_then(|loaded| loaded.image.clone());
     let model = model(&found, &metadata, installed, image);
@@ -390,29 +392,32 @@ fn versions(model: &Model, found: &Found<'_>) -> Markup {
                     @if chain.len() > shown { p.small.muted { "and " (chain.len() - shown) " older" } }
                 }
             }
-            div.scroll tabindex="0" role="region" aria-label="Channels" {
-                table {
-                    caption.visually-hidden { "Channels" }
-                    thead { tr { th scope="col" { "Channel" } th scope="col" { "Newest" } th scope="col" { "Versions" } } }
-                    tbody {
-                        @for channel in &model.channels {
-                            tr {
-                                th.clip scope="row" {
-                                    @if channel.name == model.channel { (clean(&channel.name)) }
-                                    @else { a href={ (found.href("catalog")) "?channel=" (encode(&channel.name)) } { (clean(&channel.name)) } }
-                                    " "
-                                    @if channel.name == model.default_channel { (parts::tag("default")) }
-                                    @if channel.deprecated.is_some() { " " (parts::chip(Tone::Warn, Tone::Warn.glyph(), "Deprecated")) }
-                                }
-                                td { (channel.head.as_deref().unwrap_or("none")) }
-                                td { (channel.versions.len()) }
-                            }
-                        }
-                    }
-                }
-            }
+            (channels(model, found))
         }
     }
+}
+
+fn channels(model: &Model, found: &Found<'_>) -> Markup {
+    let row = |channel: &ChannelModel| {
+        let name = clean(&channel.name);
+        Row::new(vec![
+            html! {
+                @if channel.name == model.channel { (name) }
+                @else { a href={ (found.href("catalog")) "?channel=" (encode(&channel.name)) } { (name) } }
+                @if channel.name == model.default_channel { span.sub { " default" } }
+                @if channel.deprecated.is_some() { " " (parts::state(Tone::Warn, "Deprecated")) }
+            },
+            html! { (channel.head.as_deref().unwrap_or("none")) },
+            html! { (channel.versions.len()) },
+        ])
+    };
+    let columns = [
+        Column::new("Channel").with_class("clip"),
+        Column::new("Newest").with_class(table::NUMBER),
+        Column::new("Versions").with_class(table::NUMBER),
+    ];
+    let rows: Vec<Row> = model.channels.iter().map(row).collect();
+    table::show(Style::Values, "Channels", &columns, &rows)
 }
 
 fn apis(model: &Model) -> Markup {
@@ -443,22 +448,24 @@ fn permissions(model: &Model) -> Markup {
             @match &model.permissions {
                 None => div.body { p.muted { "The catalog contains only the bundle image of this version; the install page shows its permissions." } },
                 Some(rights) if rights.is_empty() => div.body { p.muted { "No permissions requested." } },
-                Some(rights) => div.scroll tabindex="0" role="region" aria-label="Permissions" {
-                    table {
-                        caption.visually-hidden { "Permissions requested by the operator" }
-                        thead { tr { th scope="col" { "Verbs" } th scope="col" { "Resources" } th scope="col" { "Scope" } } }
-                        tbody {
-                            @for right in rights {
-                                tr { td { (right.verbs) } td.clip { (right.on) } td.nowrap {
-                                    @if right.scope == "cluster" { "watched namespaces or cluster" } @else { "its namespace" }
-                                } }
-                            }
-                        }
-                    }
-                },
+                Some(rights) => (rules(rights)),
             }
         }
     }
+}
+
+fn rules(rights: &[PermissionRow]) -> Markup {
+    let row = |right: &PermissionRow| {
+        let scope = if right.scope == "cluster" { "watched namespaces or cluster" } else { "its namespace" };
+        Row::new(vec![html! { (right.on) }, html! { (right.verbs) }, html! { (scope) }])
+    };
+    let columns = [
+        Column::new("Resources").with_class("clip"),
+        Column::new("Verbs"),
+        Column::new("Scope").with_class("nowrap"),
+    ];
+    let rows: Vec<Row> = rights.iter().map(row).collect();
+    table::show(Style::Values, "Permissions requested by the operator", &columns, &rows)
 }
 
 fn facts(model: &Model, found: &Found<'_>) -> Markup {
@@ -488,6 +495,7 @@ fn facts(model: &Model, found: &Found<'_>) -> Markup {
                                         @match links::safe(url) {
                                             Some(safe) => {
                                                 a href=(safe) rel="noopener noreferrer" { (if name.is_empty() { url } else { name }) }
+                                                " " span.external { (Glyph::External.draw()) }
                                                 @if let Some(host) = links::host(&safe) { " " span.small.muted { (host) } }
                                             }
                                             None => (name),

@@ -15,6 +15,7 @@ use crate::{
     posted::{Fields, Posted},
     rights,
     view::{
+        field::{self, Field},
         layout::Section,
         parts::{self, Tone},
         plan::removal,
@@ -285,11 +286,10 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
                     (levels(model, choice))
                     @if let Some(with) = &model.with_dependencies { (dependencies(&with.operator, choice)) }
                     @if loses_data {
-                        div.field.confirm {
-                            label for="confirm" { "To confirm the deletion of objects, enter " code { (clean(&one.package)) } }
-                            input #confirm type="text" name="confirm" autocomplete="off" spellcheck="false";
-                            p.help { "Required only if objects are deleted." }
-                        }
+                        (Field::new("confirm", html! { "To confirm the deletion of objects, enter " code { (clean(&one.package)) } })
+                            .confirm()
+                            .help(Some(html! { "Required only if objects are deleted." }))
+                            .show(&html! { input #confirm type="text" name="confirm" autocomplete="off" spellcheck="false" aria-describedby="confirm-help"; }))
                     }
                     @if let Some(why) = &model.why_not { (parts::note(Tone::Info, &html! { (why) })) }
                     div.actions {
@@ -336,26 +336,20 @@ fn levels(model: &Model, choice: Choice) -> Markup {
     html! {
         fieldset.field {
             legend { "Objects to remove" }
-            label.choice {
-                input type="radio" name="what" value="operator" checked[choice.level == Level::Operator];
-                span { "The operator only" small {
-                    @if instances.is_none() { "Objects of its kinds are retained, unmanaged." }
-                    @else if !some { "No objects of its kinds exist." }
-                    @else if several { (n) " are retained, unmanaged." }
-                    @else { (n) " is retained, unmanaged." }
-                } }
-            }
+            (field::radio("what", "operator", choice.level == Level::Operator, &html! { "The operator only" }, &html! {
+                @if instances.is_none() { "Objects of its kinds are retained, unmanaged." }
+                @else if !some { "No objects of its kinds exist." }
+                @else if several { (n) " are retained, unmanaged." }
+                @else { (n) " is retained, unmanaged." }
+            }))
             @if model.offers(Level::Instances) {
-                label.choice {
-                    input type="radio" name="what" value="instances" checked[choice.level == Level::Instances];
-                    span { "The operator and its " (n) small { @if several { "Deletes the objects first. Their data is lost." } @else { "Deletes the object first. Its data is lost." } } }
-                }
+                (field::radio("what", "instances", choice.level == Level::Instances, &html! { "The operator and its " (n) }, &html! {
+                    @if several { "Deletes the objects first. Their data is lost." } @else { "Deletes the object first. Its data is lost." }
+                }))
             }
             @if model.offers(Level::Everything) {
-                label.choice {
-                    input type="radio" name="what" value="crds" checked[choice.level == Level::Everything];
-                    span { "The operator" @if some { ", its " (n) } " and its kinds" small { "Also deletes the CustomResourceDefinitions and every object of these kinds." } }
-                }
+                (field::radio("what", "crds", choice.level == Level::Everything, &html! { "The operator" @if some { ", its " (n) } " and its kinds" },
+                    &html! { "Also deletes the CustomResourceDefinitions and every object of these kinds." }))
             }
         }
     }
@@ -366,16 +360,11 @@ fn dependencies(plan: &Plan, choice: Choice) -> Markup {
     html! {
         fieldset.field {
             legend { "Dependencies" }
-            label.choice {
-                input type="radio" name="dependencies" value="keep" checked[!choice.dependencies];
-                span { "Retain" small { "Dependencies keep running and receive upgrades." } }
-            }
-            label.choice {
-                input type="radio" name="dependencies" value="delete" checked[choice.dependencies];
-                span { "Remove unused dependencies" small {
-                    @for need in &plan.dependencies { (clean(&need.need)) ": " (clean(&need.satisfied_by)) "." br; }
-                } }
-            }
+            (field::radio("dependencies", "keep", !choice.dependencies, &html! { "Retain" },
+                &html! { "Dependencies keep running and receive upgrades." }))
+            (field::radio("dependencies", "delete", choice.dependencies, &html! { "Remove unused dependencies" }, &html! {
+                @for need in &plan.dependencies { (clean(&need.need)) ": " (clean(&need.satisfied_by)) "." br; }
+            }))
         }
     }
 }

@@ -91,6 +91,7 @@ async fn every_answer_carries_the_security_headers() {
         "/healthz",
         &crate::assets::CSS.url,
         &crate::assets::SCRIPT.url,
+        &crate::assets::FONT.url,
         "/login",
     ] {
         let answer = browser.get(path).await;

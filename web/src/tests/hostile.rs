@@ -62,6 +62,8 @@ async fn nothing_of_a_hostile_catalog_runs() {
         "/catalog",
         "/catalog?q=evil",
         "/catalog?q=%3Cscript%3Ealert(1)",
+        "/catalog?category=%3Cscript%3Ealert(1)&provider=%22%20onload=x&sort=%22%3E",
+        "/installed?q=%3Cscript%3Ealert(1)&namespace=%22%20onload=x&status=%3Cscript%3Ealert(1)",
         "/catalog/olm.community/evil",
         "/install/olm.community/evil",
         "/catalog/%3Cscript%3Ealert(1)/x",

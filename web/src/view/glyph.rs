@@ -1,4 +1,4 @@
-//! Icons next to words.
+//! Icons next to words: 24 outlines on a 16 px grid with a stroke of 1.5 px.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -19,9 +19,46 @@ pub(crate) enum Glyph {
     Box,
     Star,
     Clock,
+    Grid,
+    Layers,
+    Pulse,
+    Search,
+    More,
+    Filter,
+    Chevron,
+    Sort,
+    External,
+    Theme,
 }
 
 impl Glyph {
+    pub(crate) const ALL: [Self; 24] = [
+        Self::Check,
+        Self::Cross,
+        Self::Warning,
+        Self::Info,
+        Self::Hand,
+        Self::Spinner,
+        Self::Pause,
+        Self::Up,
+        Self::Unlink,
+        Self::Trash,
+        Self::Dot,
+        Self::Box,
+        Self::Star,
+        Self::Clock,
+        Self::Grid,
+        Self::Layers,
+        Self::Pulse,
+        Self::Search,
+        Self::More,
+        Self::Filter,
+        Self::Chevron,
+        Self::Sort,
+        Self::External,
+        Self::Theme,
+    ];
+
     fn path(self) -> &'static str {
         match self {
             Self::Check => "<path d=\"m3 8.500 3.500 3.500L13 4.500\"/>",
@@ -46,13 +83,27 @@ impl Glyph {
                 "<path d=\"m8 2 1.800 3.900 4.200.5-3.100 2.900.8 4.200L8 11.400l-3.700 2.100.8-4.200L2 6.400l4.200-.5z\"/>"
             }
             Self::Clock => "<circle cx=\"8\" cy=\"8\" r=\"6.200\"/><path d=\"M8 4.500V8l2.500 1.500\"/>",
+            Self::Grid => "<path d=\"M2.500 2.500h4v4h-4zm7 0h4v4h-4zm-7 7h4v4h-4zm7 0h4v4h-4z\"/>",
+            Self::Layers => "<path d=\"m8 2 6 3-6 3-6-3zM2 8l6 3 6-3M2 11l6 3 6-3\"/>",
+            Self::Pulse => "<path d=\"M1.500 8.500h3l2-5 3 9 2-4h3\"/>",
+            Self::Search => "<circle cx=\"7\" cy=\"7\" r=\"4.500\"/><path d=\"m10.500 10.500 3.500 3.500\"/>",
+            Self::More => {
+                "<g fill=\"currentColor\" stroke=\"none\"><circle cx=\"3\" cy=\"8\" r=\"1.300\"/><circle cx=\"8\" cy=\"8\" r=\"1.300\"/><circle cx=\"13\" cy=\"8\" r=\"1.300\"/></g>"
+            }
+            Self::Filter => "<path d=\"M2.500 4h11M4.500 8h7M6.500 12h3\"/>",
+            Self::Chevron => "<path d=\"m6 3.500 4.500 4.500L6 12.500\"/>",
+            Self::Sort => "<path d=\"M8 3v10m-3.500-3.500L8 13l3.500-3.500\"/>",
+            Self::External => "<path d=\"M9.500 2.500h4v4m0-4-6 6M12 9.500v4H2.500V4h4\"/>",
+            Self::Theme => {
+                "<circle cx=\"8\" cy=\"8\" r=\"5.700\"/><path d=\"M8 2.300a5.700 5.700 0 0 1 0 11.400z\" fill=\"currentColor\"/>"
+            }
         }
     }
 
     pub(crate) fn draw(self) -> Markup {
         let class = (self == Self::Spinner).then_some("spin");
         html! {
-            svg class=[class] viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.75"
+            svg class=[class] viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.5"
                 stroke-linecap="round" stroke-linejoin="round" aria-hidden="true" focusable="false" {
                 (PreEscaped(self.path()))
             }

@@ -2,7 +2,7 @@
 
 use maud::{DOCTYPE, Markup, html};
 
-use super::theme::Theme;
+use super::{glyph::Glyph, theme::Theme};
 use crate::{assets, session::Session};
 
 /// A section of the navigation.
@@ -22,17 +22,29 @@ pub(crate) struct Shell<'a> {
     pub(crate) theme: Theme,
     pub(crate) user: Option<&'a Session>,
     pub(crate) path: &'a str,
+    pub(crate) search: Search,
     pub(crate) refresh: Option<u32>,
     /// Target of an immediate client-side redirect. Unlike an HTTP redirect, that request is same-site and
     /// carries strict cookies, and `form-action` does not block a target on another site.
     pub(crate) onward: Option<&'a str>,
 }
 
-const NAV: [(Section, &str, &str); 4] = [
-    (Section::Catalog, "/catalog", "Catalog"),
-    (Section::Installed, "/installed", "Installed"),
-    (Section::Instances, "/instances", "Instances"),
-    (Section::Doctor, "/doctor", "Doctor"),
+/// The search field of the top bar.
+#[derive(Default)]
+pub(crate) struct Search {
+    pub(crate) text: String,
+    /// Fields of the query that a new search keeps.
+    pub(crate) kept: Vec<(&'static str, String)>,
+    /// Whether the page has items with `data-words`, which the script filters while the user types.
+    pub(crate) filters_page: bool,
+}
+
+/// Pages of the rail. Below 720 px they are a bar at the bottom, which has room for four.
+const NAV: [(Section, &str, &str, Glyph); 4] = [
+    (Section::Catalog, "/catalog", "Catalog", Glyph::Grid),
+    (Section::Installed, "/installed", "Installed", Glyph::Box),
+    (Section::Instances, "/instances", "Instances", Glyph::Layers),
+    (Section::Doctor, "/doctor", "Doctor", Glyph::Pulse),
 ];
 
 impl Shell<'_> {
@@ -46,6 +58,7 @@ impl Shell<'_> {
                     meta name="color-scheme" content="light dark";
                     title { (self.title) " · olm" }
                     link rel="icon" type="image/svg+xml" href=(assets::LOGO.url);
+                    link rel="preload" as="font" type="font/woff2" href=(assets::FONT.url) crossorigin;
                     link rel="stylesheet" href=(assets::CSS.url);
                     script defer src=(assets::SCRIPT.url) {}
                     @if let Some(to) = self.onward {
@@ -57,27 +70,58 @@ impl Shell<'_> {
                 }
                 body {
                     a.skip href="#main" { "Skip to content" }
-                    header.top {
-                        div.top-in {
-                            a.brand href="/catalog" { img src=(assets::LOGO.url) width="28" height="28" alt=""; "olm" }
-                            @if self.user.is_some() {
-                                nav.nav aria-label="Main" {
-                                    @for (section, href, label) in NAV {
-                                        a href=(href) aria-current=[(self.section == Some(section)).then_some("page")] { (label) }
-                                    }
+                    div.frame.no-nav[self.user.is_none()] {
+                        @if let Some(user) = self.user { (self.rail(user)) }
+                        header.top {
+                            @if self.user.is_some() { (self.find()) } @else { (brand()) }
+                            div.top-end {
+                                div #live hidden { span.live-text {} }
+                                (self.menu())
+                            }
+                        }
+                        main #main tabindex="-1" { (body) }
+                    }
+                }
+            }
+        }
+    }
+
+    fn rail(&self, user: &Session) -> Markup {
+        html! {
+            nav.rail aria-label="Main" {
+                (brand())
+                ul.nav {
+                    @for (section, href, label, glyph) in NAV {
+                        li {
+                            a href=(href) aria-current=[(self.section == Some(section)).then_some("page")] {
+                                (glyph.draw())
+                                span { (label) }
+                                @if section == Section::Installed {
+                                    @let count = user.installed();
+                                    span.count #nav-installed hidden[count.is_none()] { @if let Some(count) = count { (count) } }
                                 }
                             }
-                            (self.menu())
-                        }
-                    }
-                    main #main tabindex="-1" { (body) }
-                    footer.foot {
-                        div.foot-in {
-                            span { "olm " (env!("CARGO_PKG_VERSION")) }
-                            span { "The console acts with your permissions only." }
                         }
                     }
                 }
+                div.rail-foot {
+                    span { "olm " (env!("CARGO_PKG_VERSION")) }
+                    span { "Acts with your permissions only" }
+                }
+            }
+        }
+    }
+
+    /// The search of the catalog, a GET form.
+    fn find(&self) -> Markup {
+        html! {
+            form.find role="search" action="/catalog" method="get" {
+                (Glyph::Search.draw())
+                label.visually-hidden for="q" { "Search operators by name, keyword or kind" }
+                input #q type="search" name="q" value=(self.search.text) placeholder="Search operators and kinds" autocomplete="off"
+                    data-filter[self.search.filters_page];
+                kbd aria-hidden="true" { "/" }
+                @for (name, value) in &self.search.kept { input type="hidden" name=(name) value=(value); }
             }
         }
     }
@@ -92,8 +136,9 @@ impl Shell<'_> {
                             span.avatar aria-hidden="true" { (initial(name)) }
                             span.who { span.visually-hidden { "Signed in as " } (short(name)) }
                         }
-                        None => span { "Theme" },
+                        None => { (Glyph::Theme.draw()) span { "Theme" } },
                     }
+                    @if name.is_some() { span.more aria-hidden="true" { (Glyph::More.draw()) span { "More" } } }
                 }
                 div.menu-body {
                     @if let Some(user) = self.user {
@@ -121,6 +166,10 @@ impl Shell<'_> {
             }
         }
     }
+}
+
+fn brand() -> Markup {
+    html! { a.brand href="/catalog" { img src=(assets::LOGO.url) width="22" height="22" alt=""; "olm" } }
 }
 
 /// `system:serviceaccount:default:ada` is long; the menu shows it in full.

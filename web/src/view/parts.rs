@@ -1,8 +1,9 @@
-//! Chips, notes, empty states and similar components.
+//! Chips, states, empty states and similar components.
 
 use maud::{Markup, html};
 use olm_ops::Status;
 
+pub(crate) use super::banner::{alert, note};
 use super::{glyph::Glyph, layout::initial};
 
 /// The tone of a component. Never by colour alone: an icon and a word accompany it.
@@ -46,7 +47,17 @@ pub(crate) fn tag(text: &str) -> Markup {
     html! { span.chip { (text) } }
 }
 
-/// The status of an operator.
+/// A state in a list: a dot and a word.
+pub(crate) fn state(tone: Tone, word: &str) -> Markup {
+    html! { span.state.{ "is-" (tone.class()) } { (word) } }
+}
+
+/// The status of an operator in a list.
+pub(crate) fn status_in_list(status: Status) -> Markup {
+    state(status_style(&status).0, status.word())
+}
+
+/// The status of an operator in a header.
 pub(crate) fn status(status: &Status) -> Markup {
     let (tone, glyph) = status_style(status);
     chip(tone, glyph, status.word())
@@ -67,10 +78,6 @@ pub(crate) fn status_style(status: &Status) -> (Tone, Glyph) {
     }
 }
 
-pub(crate) fn note(tone: Tone, body: &Markup) -> Markup {
-    html! { div.note.(tone.class()) { (tone.glyph().draw()) div { (body) } } }
-}
-
 /// Text with commands between backticks.
 pub(crate) fn prose(text: &str) -> Markup {
     let is_even = text.matches('`').count().is_multiple_of(2);
@@ -86,20 +93,6 @@ pub(crate) fn prose(text: &str) -> Markup {
 /// An explanation; one of several lines is rendered as a tree.
 pub(crate) fn explained(why: &str) -> Markup {
     html! { @if why.contains('\n') { pre tabindex="0" { (why) } } @else { p { (prose(&sentence(why))) } } }
-}
-
-/// A note that screen readers announce at once.
-pub(crate) fn alert(title: &str, text: &str, hint: Option<&str>) -> Markup {
-    html! {
-        div.note.bad role="alert" tabindex="-1" data-error-summary="" {
-            (Glyph::Cross.draw())
-            div {
-                strong { (title) }
-                p { (text) }
-                @if let Some(hint) = hint { p.small { "Hint: " (prose(hint)) } }
-            }
-        }
-    }
 }
 
 pub(crate) fn empty(title: &str, text: &str, action: Option<(&str, &str)>) -> Markup {
@@ -118,9 +111,9 @@ pub(crate) fn empty(title: &str, text: &str, action: Option<(&str, &str)>) -> Ma
 /// The icon of an operator, or its first letter.
 pub(crate) fn icon(hash: Option<&str>, name: &str, size: &str) -> Markup {
     let px = match size {
-        "big" => 72,
-        "mini" => 36,
-        _ => 48,
+        "big" => 40,
+        "mini" => 24,
+        _ => 36,
     };
     html! {
         @match hash {
@@ -139,11 +132,6 @@ pub(crate) fn crumbs(way: &[(&str, &str)], here: &str) -> Markup {
             }
         }
     }
-}
-
-/// Breadcrumbs, with the state of the live connection.
-pub(crate) fn live_row(crumbs: &Markup) -> Markup {
-    html! { div.live-row { (crumbs) div.chip #live hidden { span.live-text {} } } }
 }
 
 /// Hidden field with the CSRF token.
@@ -166,23 +154,36 @@ pub(crate) fn copyable(id: &str, label: &str, text: &str) -> Markup {
 
 /// Capability level of the Operator Framework, as five dots with the word.
 pub(crate) fn capability(word: &str) -> Markup {
-    let level = level(word);
+    html! { span.nowrap { (dots(word)) " " (word) } }
+}
+
+/// The same without the visible word.
+pub(crate) fn capability_dots(word: &str) -> Markup {
     html! {
-        span.nowrap {
-            @if level > 0 {
-                span.dots aria-hidden="true" {
-                    @for i in 1..=5 { span.off[i > level] { (if i > level { "○" } else { "●" }) } }
-                }
-                " "
-            }
-            (word)
+        @if !word.is_empty() {
+            span title=(word) { (dots(word)) span.visually-hidden { "Capability level: " (word) } }
         }
     }
 }
 
-fn level(word: &str) -> usize {
-    let words = ["Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot"];
-    words.iter().position(|known| known.eq_ignore_ascii_case(word.trim())).map_or(0, |i| i + 1)
+fn dots(word: &str) -> Markup {
+    let level = level(word);
+    html! {
+        @if level > 0 {
+            span.dots aria-hidden="true" {
+                @for i in 1..=CAPABILITIES.len() { span.off[i > level] { (if i > level { "○" } else { "●" }) } }
+            }
+        }
+    }
+}
+
+/// The capability levels, lowest first.
+pub(crate) const CAPABILITIES: [&str; 5] =
+    ["Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot"];
+
+/// The number of a capability level, from 1; 0 for other words.
+pub(crate) fn level(word: &str) -> usize {
+    CAPABILITIES.iter().position(|known| known.eq_ignore_ascii_case(word.trim())).map_or(0, |i| i + 1)
 }
 
 pub(crate) fn plural(n: usize, one: &str) -> String {

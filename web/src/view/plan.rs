@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use olm_plan::{Cause, Level, Op, Plan, PlannedObject, Severity, SignatureVerdict};
 
 use super::{
+    diff,
     glyph::Glyph,
     parts::{self, Tone, sentence},
 };
@@ -257,15 +258,8 @@ fn line(object: &PlannedObject) -> Markup {
                 @if let Some(note) = &object.note { div.small.muted { (clean(note)) } }
                 @if let Some(with) = &object.goes_with { div.small.muted { "deleted with " (clean(with)) } }
                 @for change in &object.diff {
-                    div.small {
-                        code { (clean(&change.path)) } ": "
-                        @match &change.live { Some(v) => del { (brief(v)) }, None => span.muted { "not set" } }
-                        " → "
-                        @match &change.new { Some(v) => ins { (brief(v)) }, None => span.muted { "not set" } }
-                        @if let Some(cause) = cause(change.cause) {
-                            span.muted { " · " (cause) @if let Some(by) = &change.by { " by " (clean(by)) } }
-                        }
-                    }
+                    @let note = cause(change.cause, change.by.as_deref());
+                    (diff::field(&change.path, change.live.as_ref(), change.new.as_ref(), note.as_deref()))
                 }
                 @if object.masked { div.small.muted { "Secret values are not shown." } }
             }
@@ -274,25 +268,13 @@ fn line(object: &PlannedObject) -> Markup {
 }
 
 /// The author of a difference, unless it is the new version.
-fn cause(cause: Cause) -> Option<&'static str> {
-    match cause {
-        Cause::Change | Cause::Unknown => None,
-        Cause::Drift => Some("changed since the last apply"),
-        Cause::Both => Some("changed since the last apply and by this version"),
-    }
-}
-
-/// A value on one line.
-fn brief(value: &serde_json::Value) -> String {
-    let text = match value {
-        serde_json::Value::String(text) => text.clone(),
-        other => other.to_string(),
+fn cause(cause: Cause, by: Option<&str>) -> Option<String> {
+    let what = match cause {
+        Cause::Change | Cause::Unknown => return None,
+        Cause::Drift => "changed since the last apply",
+        Cause::Both => "changed since the last apply and by this version",
     };
-    let text = clean(&text);
-    match text.char_indices().nth(160) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text,
-    }
+    Some(by.map_or_else(|| what.to_owned(), |by| format!("{what} by {by}")))
 }
 
 #[cfg(test)]

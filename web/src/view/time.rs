@@ -11,6 +11,17 @@ pub(crate) fn ago(rfc3339: &str) -> Markup {
     }
 }
 
+/// The age of an object, such as `3 d`, with the exact time in `datetime`.
+pub(crate) fn age(rfc3339: &str) -> Markup {
+    match rfc3339.parse::<Timestamp>() {
+        Ok(at) => {
+            let text = distance(at, Timestamp::now());
+            html! { time.nowrap datetime=(at) { (text.trim_end_matches(" ago")) } }
+        }
+        Err(_) => html! { (rfc3339) },
+    }
+}
+
 fn distance(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second() - at.as_second();
     let length = match seconds.abs() {

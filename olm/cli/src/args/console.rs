@@ -37,6 +37,9 @@ pub struct ConsoleArgs {
     /// Trust X-Forwarded-For and X-Forwarded-Proto of a proxy.
     #[arg(long, help_heading = SERVER)]
     pub trust_proxy: bool,
+    /// Serve the components of the pages on /dev/components; set by `olm up`.
+    #[arg(long, hide = true, help_heading = SERVER)]
+    pub components_page: bool,
     /// Certificate of the console (PEM file), reloaded when it changes.
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file", value_hint = clap::ValueHint::FilePath, help_heading = SERVER)]
     pub tls_cert_file: Option<PathBuf>,
@@ -54,6 +57,7 @@ impl ConsoleArgs {
             ("--allowed-host", !self.allowed_hosts.is_empty()),
             ("--tls", self.tls),
             ("--trust-proxy", self.trust_proxy),
+            ("--components-page", self.components_page),
             ("--tls-cert-file", self.tls_cert_file.is_some()),
             ("--oidc-issuer", self.oidc.issuer.is_some()),
         ];

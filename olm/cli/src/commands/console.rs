@@ -36,6 +36,7 @@ async fn serve(global: &Global, address: SocketAddr, args: ConsoleArgs) -> Resul
         certificate: certificate.map(|(certificate, key)| olm_web::TlsFiles { certificate, key }),
         openid: openid(args.oidc),
         trust_proxy: args.trust_proxy,
+        components_page: args.components_page,
     };
     olm_web::run(options, on_termination()).await.map_err(|e| Failure::new(Code::Unexpected, e.to_string()))
 }

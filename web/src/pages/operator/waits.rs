@@ -33,7 +33,7 @@ pub(super) fn approval(view: &Overview, csrf: &str) -> Markup {
                     }
                 }
                 div.actions {
-                    (approve(one, csrf, ""))
+                    (approve(one, csrf, "primary"))
                     a.button href={ (href(one)) "/plan" } { "Review the plan" }
                 }
                 p.small.muted {

@@ -67,6 +67,7 @@ async fn serve(global: &Global, args: &ConsoleArgs, stop: CancellationToken) -> 
         certificate: None,
         openid: None,
         trust_proxy: false,
+        components_page: false,
     };
     let console = async {
         olm_web::run(options, stop).await.map_err(|e| Failure::new(Code::Unexpected, e.to_string()))

@@ -81,7 +81,8 @@ async fn serve(
     let global = Global { kubeconfig: Some(kubeconfig.clone()), ..Global::default() };
     let client = context::connect(&global).await?;
 
-    let arguments = args.oidc.to_flags();
+    let mut arguments = args.oidc.to_flags();
+    arguments.push("--components-page".into());
     if cluster.pods_unavailable().is_none() {
         oidc::check_for_pods(&args.oidc)?;
     }
