@@ -1,5 +1,6 @@
 //! Objects of kinds that are only known at run time: custom resources.
 
+use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{Event, Namespace},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -9,6 +10,7 @@ use kube::{
     api::{ApiResource, DynamicObject, ListParams},
 };
 use olm_api::csv::{ClusterServiceVersion, CrdDescription};
+use olm_ops::OperandState;
 use serde_json::Value;
 
 use crate::error::WebError;
@@ -199,21 +201,11 @@ pub(crate) fn at_path<'a>(root: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// The state of an object: phase, status, state, or the conditions that are true.
-pub(crate) fn state_of(object: &Value) -> Option<String> {
-    let status = object.get("status")?;
-    for key in ["phase", "status", "state"] {
-        if let Some(word) = status.get(key).and_then(Value::as_str).filter(|w| !w.is_empty()) {
-            return Some(crate::links::clean(word));
-        }
-    }
-    let conditions = status.get("conditions")?.as_array()?;
-    let holds: Vec<String> = conditions
-        .iter()
-        .filter(|c| c.get("status").and_then(Value::as_str) == Some("True"))
-        .filter_map(|c| c.get("type").and_then(Value::as_str).map(crate::links::clean))
-        .collect();
-    (!holds.is_empty()).then(|| holds.join(", "))
+/// The state that an object reports, with the word as displayed; `None` if it reports none.
+pub(crate) fn state_of(object: &Value, created: Option<Timestamp>) -> Option<OperandState> {
+    let state = OperandState::of(object, created, Timestamp::now());
+    let word = crate::links::clean(&state.word);
+    (!word.is_empty()).then_some(OperandState { word, ..state })
 }
 
 /// An object without the fields that only the API server uses.

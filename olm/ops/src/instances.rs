@@ -1,3 +1,4 @@
+use jiff::Timestamp;
 use kube::{
     Api, Client, ResourceExt,
     api::{ApiResource, DynamicObject, ListParams},
@@ -11,6 +12,7 @@ use serde_json::Value;
 use crate::{
     error::Error,
     list::{Installed, World},
+    operand_state::OperandState,
 };
 
 #[derive(Debug, Clone, Serialize)]
@@ -27,7 +29,7 @@ pub struct Instance {
     /// Creation time, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
-    /// The reported state: `status.phase`, `status.state`, or its newest condition; empty if none is reported.
+    /// The reported state in one word, as in [`OperandState`]; empty if none is reported.
     pub state: String,
     pub object: Value,
 }
@@ -162,48 +164,15 @@ fn resource_of(crd: &CrdDescription) -> Option<(String, ApiResource)> {
 }
 
 fn instance(resource: &ApiResource, object: DynamicObject) -> Instance {
+    let created = object.creation_timestamp().map(|t| t.0);
     Instance {
         api_version: resource.api_version.clone(),
         kind: resource.kind.clone(),
         plural: resource.plural.clone(),
         namespace: object.namespace(),
         name: object.name_any(),
-        created: object.creation_timestamp().map(|t| t.0.to_string()),
-        state: state(&object.data),
+        created: created.map(|t| t.to_string()),
+        state: OperandState::of(&object.data, created, Timestamp::now()).word,
         object: serde_json::to_value(&object).unwrap_or_default(),
-    }
-}
-
-/// The state that an object reports, for the common conventions.
-fn state(data: &Value) -> String {
-    for pointer in ["/status/phase", "/status/state"] {
-        if let Some(text) = data.pointer(pointer).and_then(Value::as_str).filter(|t| !t.is_empty()) {
-            return text.to_owned();
-        }
-    }
-    let conditions = data.pointer("/status/conditions").and_then(Value::as_array);
-    let ready =
-        conditions.into_iter().flatten().find(|c| matches!(c["type"].as_str(), Some("Ready" | "Available")));
-    match ready {
-        Some(c) if c["status"] == "True" => c["type"].as_str().unwrap_or_default().to_owned(),
-        Some(c) => c["reason"].as_str().unwrap_or("NotReady").to_owned(),
-        None => String::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::state;
-
-    #[test]
-    fn the_state_comes_from_the_object_status() {
-        assert_eq!(state(&json!({ "status": { "phase": "Running" } })), "Running");
-        let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
-        assert_eq!(state(&ready), "Ready");
-        let not = json!({ "status": { "conditions": [{ "type": "Available", "status": "False", "reason": "NoQuorum" }] } });
-        assert_eq!(state(&not), "NoQuorum");
-        assert_eq!(state(&json!({})), "");
     }
 }

@@ -242,13 +242,17 @@ impl Plan {
         let approve = format!("olm approve {} -n {}", self.package, self.namespace);
         for one in &along {
             // One approval covers all.
-            let second = one.plan.findings.iter().filter(|f| f.code == FindingCode::SecondApproverNeeded);
-            let second =
-                second.map(|f| Finding { subject: one.entry.bundle.name.clone(), ..f.clone() }.fix(&approve));
-            self.findings.extend(second);
+            let subject = || one.entry.bundle.name.clone();
+            self.findings.extend(one.plan.findings.iter().filter_map(|finding| match finding.code {
+                FindingCode::SecondApproverNeeded => {
+                    Some(Finding { subject: subject(), ..finding.clone() }.fix(&approve))
+                }
+                FindingCode::HighRightsAdded => Some(Finding { subject: subject(), ..finding.clone() }),
+                _ => None,
+            }));
             self.lending.retain(|policy| one.plan.lending.contains(policy));
         }
-        self.findings.sort_by_key(|finding| finding.severity);
+        self.findings.sort_by_key(|finding| (finding.severity, finding.code != FindingCode::HighRightsAdded));
         let entries: Vec<AlongRef> = along.iter().map(|a| a.entry.clone()).collect();
         self.subscribe(&entries, approval);
         self.along = along;

@@ -99,7 +99,10 @@ macro_rules! codes {
     };
 }
 
+// Findings of one severity are listed in this order.
 codes! {
+    /// The plan grants new permissions of level HIGH.
+    HighRightsAdded: Warn,
     /// The operator does not support the target namespaces.
     UnsupportedInstallMode: Block,
     /// The new version does not support the target namespaces of the installed one.

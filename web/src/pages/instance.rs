@@ -9,6 +9,7 @@ use axum::{
 use kube::Client;
 use maud::{Markup, html};
 use olm_api::csv::SpecDescriptor;
+use olm_ops::{Health, OperandState};
 use serde_json::{Value, json};
 
 use crate::{
@@ -65,7 +66,15 @@ impl View {
     }
 
     pub(crate) fn announcement(&self) -> String {
-        dynamic::state_of(&self.object).unwrap_or_default()
+        self.state().map(|state| state.word).unwrap_or_default()
+    }
+
+    fn created(&self) -> Option<&str> {
+        self.object.pointer("/metadata/creationTimestamp").and_then(Value::as_str)
+    }
+
+    fn state(&self) -> Option<OperandState> {
+        dynamic::state_of(&self.object, self.created().and_then(|created| created.parse().ok()))
     }
 }
 
@@ -92,9 +101,9 @@ pub(crate) async fn page(
 
 /// The live part of the page.
 pub(crate) fn render(view: &View) -> Markup {
-    let state = dynamic::state_of(&view.object);
+    let state = view.state();
     let deleting = view.object.pointer("/metadata/deletionTimestamp").is_some();
-    let created = view.object.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
+    let created = view.created();
     html! {
         div.head #instance-head {
             div.head-text {
@@ -106,7 +115,7 @@ pub(crate) fn render(view: &View) -> Markup {
                 }
             }
             @if deleting { (parts::chip(Tone::Plain, crate::view::glyph::Glyph::Trash, "Deleting")) }
-            @else if let Some(state) = &state { (state_chip(state)) }
+            @else if let Some(state) = &state { (state_chip(&state.word, state.health)) }
         }
         div.stack {
             (status(view))
@@ -121,23 +130,18 @@ pub(crate) fn render(view: &View) -> Markup {
     }
 }
 
-fn state_chip(state: &str) -> Markup {
-    let tone = state_tone(state);
+fn state_chip(state: &str, health: Health) -> Markup {
+    let tone = state_tone(health);
     parts::chip(tone, tone.glyph(), state)
 }
 
 /// The tone of an object's state.
-pub(crate) fn state_tone(state: &str) -> Tone {
-    let lower = state.to_lowercase();
-    if lower.contains("fail") || lower.contains("error") {
-        Tone::Bad
-    } else if ["running", "ready", "available", "healthy", "succeeded"]
-        .iter()
-        .any(|w| lower.split(", ").any(|s| s == *w))
-    {
-        Tone::Good
-    } else {
-        Tone::Info
+pub(crate) fn state_tone(health: Health) -> Tone {
+    match health {
+        Health::Good => Tone::Good,
+        Health::Progressing | Health::Unknown => Tone::Info,
+        Health::Degraded => Tone::Warn,
+        Health::Bad => Tone::Bad,
     }
 }
 

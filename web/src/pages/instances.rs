@@ -4,6 +4,7 @@ use axum::{extract::Path, response::Response};
 use futures::future::join_all;
 use kube::{ResourceExt as _, api::ListParams};
 use maud::{Markup, html};
+use olm_ops::Health;
 use serde::Serialize;
 use serde_json::json;
 
@@ -40,6 +41,8 @@ struct Row {
     namespace: Option<String>,
     name: String,
     state: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    health: Option<Health>,
     created: Option<String>,
     deleting: bool,
     #[serde(skip)]
@@ -107,13 +110,18 @@ async fn list(caller: Caller, crd: &str, namespace: Option<&str>) -> Result<Resp
     let mut rows: Vec<Row> = objects
         .items
         .iter()
-        .map(|object| Row {
-            namespace: object.namespace(),
-            name: object.name_any(),
-            state: dynamic::state_of(&object.data),
-            created: object.metadata.creation_timestamp.as_ref().map(|t| t.0.to_string()),
-            deleting: object.metadata.deletion_timestamp.is_some(),
-            href: kind.href(object.namespace().as_deref(), &object.name_any()),
+        .map(|object| {
+            let created = object.metadata.creation_timestamp.as_ref().map(|t| t.0);
+            let state = dynamic::state_of(&object.data, created);
+            Row {
+                namespace: object.namespace(),
+                name: object.name_any(),
+                health: state.as_ref().map(|state| state.health),
+                state: state.map(|state| state.word),
+                created: created.map(|t| t.to_string()),
+                deleting: object.metadata.deletion_timestamp.is_some(),
+                href: kind.href(object.namespace().as_deref(), &object.name_any()),
+            }
         })
         .collect();
     rows.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
@@ -155,7 +163,7 @@ fn objects(kind: &str, rows: &[Row]) -> Markup {
             html! { @if let Some(ns) = &row.namespace { (ns) } },
             html! {
                 @if row.deleting { (parts::state(Tone::Plain, "Deleting")) }
-                @else if let Some(state) = &row.state { (parts::state(super::instance::state_tone(state), state)) }
+                @else if let (Some(state), Some(health)) = (&row.state, row.health) { (parts::state(super::instance::state_tone(health), state)) }
             },
             html! { @if let Some(created) = &row.created { (time::age(created)) } },
         ])

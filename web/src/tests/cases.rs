@@ -436,6 +436,32 @@ async fn an_instance_shows_its_members_and_conditions() {
 }
 
 #[tokio::test]
+async fn an_instance_without_quorum_is_not_running() {
+    let (browser, fake) = Browser::etcd().await;
+    let kind = "/instances/etcdclusters.etcd.database.coreos.com";
+    let page = format!("{kind}/default/example-etcd-cluster");
+    let chip = |tone: &str| format!("class=\"chip {tone}\"");
+    let head = |text: &str| {
+        text[text.find("id=\"instance-head\"").unwrap()..text.find("id=\"status\"").unwrap()].to_owned()
+    };
+    let before = head(&browser.get(&page).await.text);
+    assert!(before.contains("Running") && before.contains(&chip("good")), "{before}");
+    // when the cluster loses its quorum, while its phase stays
+    let at = "/apis/etcd.database.coreos.com/v1beta2/namespaces/default/etcdclusters/example-etcd-cluster";
+    let mut object = fake.get(at).unwrap();
+    object["status"]["conditions"] = serde_json::json!([
+        {"type": "Available", "status": "False", "reason": "QuorumLost", "message": "0 of 3 members are healthy",
+            "lastTransitionTime": "2026-11-21T09:45:00Z"}]);
+    fake.insert(at, object);
+    // then neither its page nor the list calls it running
+    let after = head(&browser.get(&page).await.text);
+    assert!(after.contains("QuorumLost") && after.contains(&chip("bad")), "{after}");
+    assert!(!after.contains("Running"), "{after}");
+    let row = browser.json(kind).await["objects"][0].clone();
+    assert_eq!((&row["state"], &row["health"]), (&"QuorumLost".into(), &"bad".into()));
+}
+
+#[tokio::test]
 async fn a_theme_is_remembered() {
     let (browser, _) = Browser::etcd().await;
     let answer = browser.post("/theme", &[("theme", "dark"), ("next", "/installed")]).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::{StreamExt as _, stream};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, DynamicObject, ListParams},
@@ -17,6 +17,7 @@ use super::{
     facts::{cause, place},
     problem::{Code, Problem, Severity},
 };
+use crate::operand_state::{Health, problem_health, problems};
 
 /// Maximum number of kinds that are read.
 const KINDS: usize = 300;
@@ -26,14 +27,6 @@ const PAGE: u32 = 250;
 const AT_ONCE: usize = 8;
 /// Objects of a kind that are reported one by one; the others are counted.
 const NAMED: usize = 10;
-
-/// How long a problem is only a warning while the object reports progress.
-const PROGRESS: SignedDuration = SignedDuration::from_mins(5);
-/// How long a new object that does not report progress may take to become ready.
-const COMING_UP: SignedDuration = SignedDuration::from_secs(60);
-
-/// The conditions that report a problem, with the status that does.
-const PROBLEMS: [(&str, &str); 3] = [("Degraded", "True"), ("Available", "False"), ("Ready", "False")];
 
 /// A custom resource that reports a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,7 +167,7 @@ fn operand(kind: &Kind, object: &DynamicObject) -> Option<Operand> {
     let watched = kind.watched.iter().any(String::is_empty)
         || namespace.as_ref().is_none_or(|namespace| kind.watched.contains(namespace));
     let conditions = object.data.pointer("/status/conditions").and_then(Value::as_array)?;
-    let problem = conditions.iter().any(|c| problem(c).is_some());
+    let problem = problems(conditions).next().is_some();
     let leaving = object.metadata.deletion_timestamp.is_some();
     (watched && problem && !leaving).then(|| Operand {
         resource: format!("{}.{}", kind.resource.plural, kind.resource.group),
@@ -184,12 +177,6 @@ fn operand(kind: &Kind, object: &DynamicObject) -> Option<Operand> {
         created: object.creation_timestamp().map(|time| time.0),
         conditions: conditions.clone(),
     })
-}
-
-/// `Type=Status`, where the condition reports a problem.
-fn problem(condition: &Value) -> Option<String> {
-    let (type_, status) = (condition["type"].as_str()?, condition["status"].as_str()?);
-    PROBLEMS.contains(&(type_, status)).then(|| format!("{type_}={status}"))
 }
 
 pub(super) fn check(operands: &[Operand], now: Timestamp) -> Vec<Problem> {
@@ -219,36 +206,21 @@ fn one(operand: &Operand, now: Timestamp) -> Problem {
     let text = |condition: &Value, key: &str| condition[key].as_str().unwrap_or_default().to_owned();
     let mut parts: Vec<String> = Vec::new();
     let mut messages: Vec<String> = Vec::new();
-    let mut since = operand.created;
-    for (type_, _) in PROBLEMS {
-        for condition in operand.conditions.iter().filter(|c| c["type"] == type_) {
-            let Some(what) = problem(condition) else { continue };
-            let (reason, message) = (text(condition, "reason"), text(condition, "message"));
-            let reason = if reason.is_empty() { reason } else { format!(" ({reason})") };
-            // Several conditions often carry one message.
-            let message = if message.is_empty() || messages.contains(&message) {
-                String::new()
-            } else {
-                messages.push(message.clone());
-                format!(": {message}")
-            };
-            parts.push(format!("{what}{reason}{message}"));
-            let changed = condition["lastTransitionTime"].as_str().and_then(|time| time.parse().ok());
-            since = since.max(changed);
-        }
+    for (condition, what) in problems(&operand.conditions) {
+        let (reason, message) = (text(condition, "reason"), text(condition, "message"));
+        let reason = if reason.is_empty() { reason } else { format!(" ({reason})") };
+        // Several conditions often carry one message.
+        let message = if message.is_empty() || messages.contains(&message) {
+            String::new()
+        } else {
+            messages.push(message.clone());
+            format!(": {message}")
+        };
+        parts.push(format!("{what}{reason}{message}"));
     }
-    let has = |type_: &str, status: &str| {
-        operand.conditions.iter().any(|c| c["type"] == type_ && c["status"] == status)
-    };
-    let within = |time: Option<Timestamp>, limit| time.is_some_and(|time| now.duration_since(time) < limit);
-    let severity = if has("Degraded", "True") {
-        // It serves, with reduced capacity.
-        let serves = has("Available", "True") || has("Ready", "True");
-        if serves { Severity::Warning } else { Severity::Error }
-    } else if has("Progressing", "True") && within(since, PROGRESS) || within(operand.created, COMING_UP) {
-        Severity::Warning
-    } else {
-        Severity::Error
+    let severity = match problem_health(&operand.conditions, operand.created, now) {
+        Some(Health::Progressing | Health::Degraded) => Severity::Warning,
+        _ => Severity::Error,
     };
     let (object, fix) = match &operand.namespace {
         Some(namespace) => (

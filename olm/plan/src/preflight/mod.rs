@@ -10,6 +10,7 @@ mod bundle;
 mod collision;
 mod context;
 mod crd;
+mod high_rights;
 mod image;
 mod immutable;
 mod namespace;
@@ -47,6 +48,7 @@ const CHECKS: &[fn(&Context<'_>, &mut Report)] = &[
     namespace::check,
     apis::check,
     rights::check,
+    high_rights::check,
     policy::check,
     crd::check,
     reserved::check,

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use olm_api::names;
 use olm_resolver::Action;
 
-use super::{Context, Report};
+use super::{Context, Report, high_rights};
 use crate::finding::FindingCode;
-use crate::plan::Level;
 use crate::policy::{PolicyInput, rights_of};
 use crate::signatures::findings;
 
@@ -27,7 +25,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         package: &chosen.package,
         channel: &chosen.channel,
         rights: &rights,
-        high: high(context),
+        high: high_rights::granted(context).len(),
     };
     let approve = format!("olm approve {} -n {}", chosen.package, input.namespace);
     report.extend(findings(&input.facts.signatures));
@@ -35,20 +33,6 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         FindingCode::SecondApproverNeeded => finding.fix(approve.clone()),
         _ => finding,
     }));
-}
-
-/// Number of added rights of level HIGH. A manually edited version may name rights that were never granted,
-/// so then all rights of the new one count.
-fn high(context: &Context<'_>) -> usize {
-    let permissions = context.permissions;
-    let edited = context
-        .replaced()
-        .and_then(|csv| csv["metadata"]["annotations"].get(names::ANNOTATION_REQUESTED_BY))
-        .is_some();
-    match edited {
-        true => permissions.summary.get(&Level::High).copied().unwrap_or_default(),
-        false => permissions.added.iter().filter(|rule| rule.level == Level::High).count(),
-    }
 }
 
 /// Names of the policies whose authors lend their rights to the plan. Only where the operator watches its own

@@ -216,6 +216,7 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
         world.facts.custom_objects = crds::things(vec![crds::thing("main", json!({ "mode": "old" }))]);
         world.findings()
     }),
+    (FindingCode::HighRightsAdded, || rights::patching_nodes().plan().findings),
     (FindingCode::NamespaceTrap, || around::trap(json!({ "kind": "Group", "name": "dev" })).findings()),
     (FindingCode::RequiredApiMissing, || {
         World::install(vec![], |csv| {

@@ -99,12 +99,47 @@ fn what_is_there_already_needs_no_right_to_create() {
     );
 }
 
+fn patch_nodes(csv: &mut Value) {
+    allow(csv, json!({ "apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"] }));
+}
+
+/// An operator that may patch nodes.
+pub(crate) fn patching_nodes() -> World {
+    World::install(vec![], patch_nodes)
+}
+
+#[test]
+fn new_permissions_of_level_high_are_the_first_finding() {
+    let high = |world: &World| {
+        let findings = world.plan().findings;
+        findings
+            .iter()
+            .position(|f| f.code == FindingCode::HighRightsAdded)
+            .map(|at| (at, findings[at].text.clone()))
+    };
+    // given an upgrade to a version with two of them, of a deprecated package
+    let secrets = json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["list"] });
+    let mut world = World::install(vec![], |_| {}).upgrade("1.0.1", vec![], |csv| {
+        patch_nodes(csv);
+        allow(csv, secrets);
+    });
+    world.resolved.deprecations = vec!["olm.package/thing: not maintained any more".to_owned()];
+    // then they are the first finding, and the next one is the deprecation
+    let text = "the plan grants 2 new permissions of level HIGH: ";
+    assert!(high(&world).is_some_and(|(at, found)| at == 0 && found.starts_with(text)), "{:?}", high(&world));
+    assert_eq!(world.codes(), [(FindingCode::DeprecatedPackage, Severity::Warn)]);
+    // and an upgrade that keeps them has no such finding
+    let kept = patching_nodes().upgrade("1.0.1", vec![], patch_nodes);
+    assert_eq!(high(&kept), None);
+    // nor has one that leaves them as they are, where more are of a lower level
+    let config = json!({ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"] });
+    let more = World::install(vec![], |_| {}).upgrade("1.0.1", vec![], |csv| allow(csv, config));
+    assert_eq!(high(&more), None);
+}
+
 #[test]
 fn an_installer_grants_only_permissions_that_it_holds() {
-    let patch_nodes = |csv: &mut Value| {
-        allow(csv, json!({ "apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"] }));
-    };
-    let mut world = World::install(vec![], patch_nodes);
+    let mut world = patching_nodes();
     world.facts.installer = principal(manager(), all_but_granting());
     // the role and its binding grant the same, and one command helps with both
     let finding = world.only();

@@ -43,8 +43,7 @@ pub fn plan_text(plan: &Plan) -> String {
         let why = plan.reversible.reason.as_deref().unwrap_or("unknown");
         out += &wrapped("rollback:  ", "           ", &printable(&format!("not possible: {why}")));
     }
-    let high = plan.permissions.summary.get(&Level::High).copied().unwrap_or_default();
-    out += &findings(&plan.findings, high);
+    out += &findings(&plan.findings);
     out += &permissions(plan);
     out += &images(plan);
     out += &signatures(plan);
@@ -71,14 +70,9 @@ fn title(plan: &Plan) -> String {
     title
 }
 
-fn findings(findings: &[Finding], high: usize) -> String {
+fn findings(findings: &[Finding]) -> String {
     if findings.is_empty() {
-        let rights = if high == 0 {
-            String::new()
-        } else {
-            format!("; {} of level HIGH, listed below", count(high, "right"))
-        };
-        return format!("\nfindings: none{rights}\n");
+        return "\nfindings: none\n".to_owned();
     }
     let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let mut out = format!(
@@ -233,28 +227,33 @@ mod tests {
 
     use super::*;
 
-    fn plan(high: usize) -> Plan {
+    fn plan(findings: Value) -> Plan {
         serde_json::from_value(json!({
             "apiVersion": olm_plan::API_VERSION, "digest": "sha256:0", "action": "install", "namespace": "ns",
             "subscription": "a", "package": "a", "bundle": "a.v1", "path": [], "dependencies": [], "objects": [],
-            "why": { "chosen": "", "text": "", "rejected": [] }, "findings": [], "requiresApproval": false,
-            "permissions": { "added": [], "removed": [], "summary": { "HIGH": high } },
+            "why": { "chosen": "", "text": "", "rejected": [] }, "findings": findings, "requiresApproval": false,
+            "permissions": { "added": [], "removed": [], "summary": {} },
             "reversible": { "possible": true },
         }))
         .unwrap()
     }
 
     #[test]
-    fn t06_a_plan_without_findings_shows_its_high_rights() {
-        assert!(plan_text(&plan(0)).contains("\nfindings: none\n"));
-        assert!(plan_text(&plan(2)).contains("\nfindings: none; 2 rights of level HIGH, listed below\n"));
+    fn t06_a_plan_shows_its_high_rights_among_the_findings() {
+        assert!(plan_text(&plan(json!([]))).contains("\nfindings: none\n"));
+        let high = json!([{ "code": "HighRightsAdded", "severity": "warn", "subject": "a.v1",
+            "text": "the plan grants 2 new permissions of level HIGH: patch nodes" }]);
+        let expected = "\nfindings: 0 blocking, 1 warning, 0 informational (olm explain CODE)\n  \
+            ⚠ HighRightsAdded: ";
+        let text = plan_text(&plan(high));
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]
     fn an_uninstall_counts_the_kinds_that_go_and_that_stay() {
         let object =
             |gvk: &str, name: &str, op: &str| json!({ "gvk": gvk, "ns": "ns", "name": name, "op": op });
-        let mut plan = plan(0);
+        let mut plan = plan(json!([]));
         plan.action = PlanAction::Uninstall;
         plan.objects = [
             object("Deployment.v1.apps", "a", "delete"),
@@ -285,7 +284,7 @@ mod tests {
                 json!({ "verdict": "not-signed", "reason": "WrongKey", "message": "made with another key" }),
             ),
         ];
-        let mut plan = plan(0);
+        let mut plan = plan(json!([]));
         plan.signatures =
             signatures.into_iter().map(|image| serde_json::from_value(image).unwrap()).collect();
         let text = plan_text(&plan);
