@@ -59,6 +59,9 @@ pub const ANNOTATION_INSTALLED_ALONGSIDE: &str = "operatorframework.io/installed
 pub const ANNOTATION_PLAN_DIGEST: &str = "olm.planDigest";
 /// Annotation on an InstallPlan: summary of its changes in one line.
 pub const ANNOTATION_PLAN_SUMMARY: &str = "olm.planSummary";
+/// Annotation on an InstallPlan: what to review before an approval, in words; empty where nothing is (not
+/// upstream).
+pub const ANNOTATION_PLAN_REVIEW: &str = "olm.planReview";
 /// Annotation on InstallPlan: digests of the parts of the plan, as JSON, for comparison with a later plan
 /// (not upstream).
 pub const ANNOTATION_PLAN_PARTS: &str = "olm.planParts";

@@ -78,7 +78,9 @@ fn row(one: &Installed, snapshot: &Snapshot, csrf: &str) -> Markup {
             @if !one.reason.is_empty() { div.small.muted { (clean(&one.reason)) } }
         }
         div.nowrap.version { (versions(one)) }
-        @if one.status == Status::NeedsApproval { (approve(one, csrf, "slim")) }
+        @if one.status == Status::NeedsApproval {
+            @if one.review.is_some() { (review(one, "slim")) } @else { (approve(one, csrf, "slim")) }
+        }
     }
 }
 
@@ -120,6 +122,16 @@ pub(crate) fn versions(one: &Installed) -> Markup {
             (Some(from), Some(to)) if from != to => { (from) " " span aria-hidden="true" { "→" } span.visually-hidden { "to" } " " strong { (to) } }
             (Some(version), _) | (None, Some(version)) => (version),
             (None, None) => span.muted { "no version yet" },
+        }
+    }
+}
+
+/// The link to a plan whose approval needs a review first.
+pub(crate) fn review(one: &Installed, size: &str) -> Markup {
+    html! {
+        a.button.primary.(size) href={ (href(one)) "/plan" } title=[one.review.as_deref().map(clean)] {
+            "Review" @if let Some(next) = &one.next { " " (next) }
+            span.visually-hidden { " of " (name(one)) }
         }
     }
 }

@@ -367,13 +367,35 @@ async fn the_whole_plan_is_there_to_be_read_before_it_is_approved() {
 }
 
 #[tokio::test]
+async fn a_plan_with_high_rights_or_deletions_is_reviewed_before_it_is_approved() {
+    let approve = "action=\"/installed/etcd/etcd/approve\"";
+    let (browser, fake) = Browser::at(|_| {}).await;
+    for path in ["/installed", HOME] {
+        assert!(browser.get(path).await.text.contains(approve), "{path}");
+    }
+    // given a plan with risks, or one that does not record them
+    for review in [Some("new permissions of level HIGH, 2 objects deleted"), None] {
+        fake.change(&format!("{BASE}/installplans/install-abc"), |plan| {
+            let record = review.map(|points| ("olm.planReview", points));
+            plan["metadata"]["annotations"] = record.into_iter().collect();
+        });
+        // then no page approves it unseen
+        for path in ["/installed", HOME] {
+            let page = browser.get(path).await.text;
+            assert!(!page.contains(approve) && page.contains("Review 0.11.0"), "{path}: {page}");
+            assert!(page.contains(review.unwrap_or("does not record its risks")), "{path}: {page}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_comes_along_is_named_where_a_plan_is_approved() {
     let (browser, _) = Browser::at(|fake| {
         let along = json!([{"subscription": "helper-stable-community-olm", "digest": "sha256:1", "requiredBy": ["etcd"],
             "bundle": {"catalog": {"namespace": "olm", "name": "community"}, "package": "helper", "channel": "stable",
                 "name": "helper.v1.0.0", "version": "1.0.0"}}]);
         fake.change(&format!("{BASE}/installplans/install-abc"), |plan| {
-            plan["metadata"]["annotations"] = json!({"olm.planAlong": along.to_string()});
+            plan["metadata"]["annotations"]["olm.planAlong"] = along.to_string().into();
         });
     })
     .await;

@@ -6,7 +6,7 @@ use olm_plan::AlongRef;
 
 use crate::{
     links::{clean, encode},
-    pages::installed::{approve, href},
+    pages::installed::{approve, href, review},
     view::parts::{self, Tone, sentence},
 };
 
@@ -32,9 +32,15 @@ pub(super) fn approval(view: &Overview, csrf: &str) -> Markup {
                         }
                     }
                 }
-                div.actions {
-                    (approve(one, csrf, ""))
-                    a.button href={ (href(one)) "/plan" } { "Review the plan" }
+                @match &one.review {
+                    Some(points) => {
+                        p { "Review before the approval: " (clean(points)) "." }
+                        div.actions { (review(one, "")) }
+                    }
+                    None => div.actions {
+                        (approve(one, csrf, ""))
+                        a.button href={ (href(one)) "/plan" } { "Review the plan" }
+                    },
                 }
                 p.small.muted {
                     @if let Some(digest) = &one.plan_digest { "Approves plan " code title=(digest) { (short(digest)) } " only. " }

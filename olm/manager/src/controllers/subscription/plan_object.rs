@@ -79,6 +79,7 @@ pub(super) fn plan_object(
         object.annotations_mut().insert(names::ANNOTATION_APPROVAL_NEEDED.into(), why);
     }
     object.annotations_mut().insert(names::ANNOTATION_PLAN_SUMMARY.into(), summary(plan));
+    object.annotations_mut().insert(names::ANNOTATION_PLAN_REVIEW.into(), plan.review_points().join(", "));
     if let Some(parts) = parts(plan) {
         object.annotations_mut().insert(names::ANNOTATION_PLAN_PARTS.into(), parts);
     }
