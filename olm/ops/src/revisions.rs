@@ -3,10 +3,15 @@
 use jiff::Timestamp;
 use kube::{Client, ResourceExt};
 use olm_api::{
-    InstallPlan, Subscription, condition, install_plan::InstallPlanPhase, names,
-    subscription::UpgradeConstraintPolicy,
+    InstallPlan, Subscription, condition,
+    install_plan::InstallPlanPhase,
+    names,
+    subscription::{Approval::Automatic, UpgradeConstraintPolicy},
 };
-use olm_engine::catalogs::LoadedCatalog;
+use olm_engine::{
+    catalogs::LoadedCatalog,
+    site::{manager_namespace, manager_user},
+};
 use olm_plan::{FindingCode, Plan, PlanAction, Severity};
 use olm_resolver::Version;
 use serde::Serialize;
@@ -60,6 +65,11 @@ pub struct Approval {
     /// When, by the API server's clock, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+    /// Whether the manager approved it, as its request permits.
+    pub automatic: bool,
+    /// The author of the request that permits an automatic approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_by: Option<String>,
 }
 
 impl Approval {
@@ -67,8 +77,11 @@ impl Approval {
     #[must_use]
     pub fn who(&self) -> String {
         match (&self.by, &self.with) {
+            _ if self.automatic => match &self.requested_by {
+                Some(author) => format!("automatic, requested by {author}"),
+                None => "automatic".to_owned(),
+            },
             (Some(user), _) => user.clone(),
-            (None, _) if self.policy == "Automatic" => "automatic".to_owned(),
             (None, Some(program)) => format!("an unknown user with {program}"),
             (None, None) => "unknown".to_owned(),
         }
@@ -158,9 +171,16 @@ pub fn approval(plan: &InstallPlan) -> Approval {
             && fields.is_some_and(|f| f.pointer("/f:spec/f:approved").is_some())
     };
     let entry = managers.filter(wrote).max_by_key(|entry| entry.time.as_ref().map(|t| t.0));
+    let by = plan.annotations().get(names::ANNOTATION_APPROVED_BY).cloned();
+    let requested_by = plan.annotations().get(names::ANNOTATION_REQUESTED_BY).cloned();
+    // The manager does not record the author of plans before this version, or of a request without a record.
+    let manager = manager_user(manager_namespace());
+    let permitted = plan.spec.approval == Automatic && by.as_ref().is_none_or(|by| *by == manager);
     Approval {
+        automatic: requested_by.is_some() || permitted,
+        requested_by,
         policy: plan.spec.approval.to_string(),
-        by: plan.annotations().get(names::ANNOTATION_APPROVED_BY).cloned(),
+        by,
         with: entry.and_then(|entry| entry.manager.clone()),
         at: entry.and_then(|entry| entry.time.as_ref()).map(|t| t.0.to_string()),
     }

@@ -41,13 +41,14 @@ pub(super) fn scene() -> Fake {
             "metadata": {"name": name, "namespace": "etcd", "resourceVersion": "5", "creationTimestamp": "2026-11-20T09:30:00Z",
                 "annotations": {"olm.planSummary": format!("install etcd {version}: 9 to create, 0 to change, 0 to delete")},
                 "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "name": "etcd", "uid": "u1"}],
-                "managedFields": [{"manager": "olm-cli", "operation": "Update", "time": "2026-11-20T09:31:00Z", "fieldsV1": {"f:spec": {"f:approved": {}}}}]},
+                "managedFields": [{"manager": "olm.console", "operation": "Update", "time": "2026-11-20T09:31:00Z", "fieldsV1": {"f:spec": {"f:approved": {}}}}]},
             "spec": {"approval": if approved_by.is_some() { "Manual" } else { "Automatic" }, "approved": true, "generation": generation,
                 "source": "community", "sourceNamespace": "olm", "clusterServiceVersionNames": [format!("etcdoperator.v{version}")]},
             "status": {"phase": "Complete", "conditions": [{"type": "Installed", "status": "True", "lastTransitionTime": "2026-11-20T09:32:00Z"}]},
         });
-        if let Some(user) = approved_by {
-            plan["metadata"]["annotations"]["olm.approvedBy"] = user.into();
+        match approved_by {
+            Some(user) => plan["metadata"]["annotations"]["olm.approvedBy"] = user.into(),
+            None => plan["metadata"]["annotations"]["olm.requestedBy"] = "ada".into(),
         }
         fake.insert(&format!("{BASE}/installplans/{name}"), plan);
     }
