@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    approve::{changed, same_digest},
+    approve::{approve_reviewed, changed, same_digest},
     error::Error,
     list::{Installed, World, version_in},
     settings::unmanaged,
@@ -100,6 +100,8 @@ pub struct RolledBack {
     /// Its ClusterServiceVersion.
     pub csv: String,
     pub changed: bool,
+    /// Whether the plan waits for an approval: the caller may not approve it, or it was not made in time.
+    pub waits: bool,
     /// The plan that the controllers will apply.
     pub plan: Plan,
 }
@@ -188,7 +190,8 @@ pub fn approval(plan: &InstallPlan) -> Approval {
 
 /// Rolls back to an older version: pins it, permits the change against the catalog's edges, and pauses the
 /// operator there. The plan is checked first: one that would lose data is refused, and so is one that differs
-/// from the `reviewed` digest, if given.
+/// from the `reviewed` digest, if given. Where plans require approval, the request approves this plan, as far
+/// as the caller may approve plans.
 ///
 /// Without a version the target is the newest revision older than the installed version, else the version
 /// that the installed one replaces in the catalog.
@@ -204,7 +207,7 @@ pub async fn rollback(
     to: Option<&str>,
     reviewed: Option<&str>,
 ) -> Result<RolledBack, Error> {
-    let RollbackChange { subscription, wanted, back } =
+    let RollbackChange { subscription, wanted, mut back } =
         rollback_change(client, catalogs, namespace, target, to).await?;
     if let Some(reviewed) = reviewed.filter(|reviewed| !same_digest(reviewed, &back.plan.digest)) {
         let how = format!("reviewed {reviewed}, now {}", back.plan.digest);
@@ -231,6 +234,9 @@ pub async fn rollback(
             },
         });
         write(client, &subscription, "change", patch).await?;
+    }
+    if back.plan.requires_approval {
+        back.waits = !approve_reviewed(client, &back.namespace, &back.plan.digest).await?;
     }
     Ok(back)
 }
@@ -308,6 +314,7 @@ async fn rollback_change(
         to: version.to_string(),
         csv: name,
         changed,
+        waits: false,
         plan,
     };
     Ok(RollbackChange { subscription, wanted, back })

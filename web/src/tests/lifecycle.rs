@@ -141,7 +141,16 @@ async fn existing_settings_are_offered_in_reverse() {
         });
     })
     .await;
-    insta::assert_snapshot!("updates_said", part(&browser.get(HOME).await.text, "updates"));
+    let page = browser.get(HOME).await.text;
+    insta::assert_snapshot!("updates_said", part(&page, "updates"));
+    // and one banner reports the pause
+    let banner = part(&page, "paused");
+    let expected = format!(
+        "Paused at 0.10.1\n, and pinned to this version. Nothing is changed until you resume.\n\
+         Resume -> {HOME}/change?what=resume"
+    );
+    assert_eq!(banner, expected);
+    assert_eq!(page.matches("change?what=resume").count(), 2, "the banner and the setting: {page}");
 }
 
 /// The change and its fields; the text of the page; the spec of the Subscription before; the changed field
@@ -273,11 +282,21 @@ async fn a_rollback_is_the_plan_that_was_looked_at_or_none() {
     assert!(other.text.contains("The plan changed") && other.text.contains(&digest), "{}", other.text);
     assert_eq!(browser.post(&path, &[("to", to)]).await.status, StatusCode::BAD_REQUEST);
     assert_eq!(fake.subscription(), was);
-    // when it is the digest of that plan, then the rollback is requested
+    // when it is the digest of that plan, then the rollback is requested, and the plan of the manager approved
+    let pending = format!("{BASE}/installplans/install-back");
+    let mut plan = fake.get(&format!("{BASE}/installplans/install-abc")).unwrap();
+    plan["metadata"]["name"] = "install-back".into();
+    plan["spec"]["approved"] = false.into();
+    plan["spec"]["planDigest"] = digest.as_str().into();
+    plan["status"]["phase"] = "RequiresApproval".into();
+    fake.insert(&pending, plan);
+    assert!(page.text.contains("rolling back approves this plan"), "{}", page.text);
     let done = browser.post(&path, &[("to", to), ("digest", &digest)]).await;
     assert_eq!((done.status, done.location()), (StatusCode::SEE_OTHER, HOME), "{}", done.text);
     let spec = &fake.subscription()["spec"];
     assert_eq!((&spec["version"], &spec["paused"]), (&json!("=0.10.1"), &json!(true)));
+    assert_eq!(fake.get(&pending).unwrap()["spec"]["approved"], true);
+    fake.remove(&pending);
     let unknown = browser.get(&format!("{path}?to=7.7.7")).await;
     assert_eq!(unknown.status, StatusCode::NOT_FOUND);
     // a revision that is no longer in the catalog

@@ -51,6 +51,28 @@ pub(super) fn approval(view: &Overview, csrf: &str) -> Markup {
     }
 }
 
+/// The one banner of a paused operator.
+pub(super) fn paused(view: &Overview) -> Markup {
+    let one = &view.timeline.installed;
+    let version = one.version.as_deref().map(clean);
+    let pin = view.subscription.as_ref().and_then(|subscription| subscription.spec.version.as_ref());
+    let pinned = pin.is_some_and(|pin| pin.starts_with('='));
+    html! {
+        @if one.status == Status::Paused {
+            section.panel #paused aria-label="Paused" {
+                div.body.row.between {
+                    p {
+                        strong { "Paused" @if let Some(version) = &version { " at " (version) } }
+                        @if pinned { ", and pinned to this version" }
+                        ". Nothing is changed until you resume."
+                    }
+                    a.button.primary href={ (href(one)) "/change?what=resume" } { "Resume" }
+                }
+            }
+        }
+    }
+}
+
 /// The dependencies of the plan: approving the plan approves them too.
 fn along(list: &[AlongRef]) -> Markup {
     html! {
