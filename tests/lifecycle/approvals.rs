@@ -79,3 +79,36 @@ fn an_approval_in_the_name_of_another_is_made_in_the_own() {
         Ok(())
     });
 }
+
+/// The history names the user whose request permits an automatic approval, and only the manager writes that name.
+#[test]
+fn an_automatic_approval_is_recorded_with_the_author_of_the_request() {
+    scenario(async |world, _manager| {
+        // given a Subscription of jane
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        let jane = world.client_of(Identity::user("jane", ["system:masters"]));
+        let claim = json!({ "metadata": { "annotations": { "olm.requestedBy": "jane" } } });
+        world.patch_as(&jane, ("Subscription", "ns", "a"), &claim).await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        world.quiet().await?;
+
+        // when it is upgraded
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0"), &op("2.0.0")])).await?;
+        world.installed("ns", "a", "a.v2.0.0").await?;
+
+        // then the approval is automatic, in her name
+        let history = olm_ops::history(&world.client, Some("ns"), "a").await?;
+        let approval = &history.first().ok_or_else(|| anyhow::anyhow!("no history"))?.approval;
+        ensure!(approval.who() == "automatic, requested by jane", "{approval:?}");
+
+        // and users cannot change it
+        let plan = &history[0].plan;
+        let forged = json!({ "metadata": { "annotations": { "olm.requestedBy": "joe" } } });
+        let refused = world.patch_as(&jane, ("InstallPlan", "ns", plan), &forged).await;
+        let refused = refused.err().map(|error| format!("{error:#}")).unwrap_or_default();
+        ensure!(refused.contains("written by the manager"), "{refused}");
+        Ok(())
+    });
+}

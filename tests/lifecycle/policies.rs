@@ -345,6 +345,8 @@ fn t21_high_rights_take_the_approval_of_two_users() {
         world.home("ns").await?;
         world.subscribe_with("ns", "a", |spec| spec["installPlanApproval"] = "Manual".into()).await?;
         let plan = world.waiting_plan("ns", &[]).await?;
+        let review = text(&plan, "/metadata/annotations/olm.planReview");
+        ensure!(review == "new permissions of level HIGH", "{plan}");
         let plan = text(&plan, "/metadata/name");
         let (jane, joe) = (administrator(&world, "jane"), administrator(&world, "joe"));
 

@@ -193,3 +193,42 @@ fn a_planned_rollback_is_the_one_that_is_applied() {
         Ok(())
     });
 }
+
+/// Where plans require approval, the request of a rollback approves its plan, and nothing else waits.
+#[test]
+fn a_rollback_approves_the_plan_that_it_shows() {
+    const NAME: &str = "a_rollback_approves_the_plan_that_it_shows";
+    if !bin_dir().join("olm").is_file() {
+        return skipped(NAME, "it needs the command `olm` that `cargo build` makes");
+    }
+    run(async {
+        let world = World::bare().await?;
+        // Free at this moment.
+        let address = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
+        let _manager = world.manager_with(Options { listen: Some(address), ..world.options("manager-0") })?;
+        let admin = world.serve_to(Identity::admin(), address)?;
+        // given an operator with manual approval that was upgraded
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
+        world.home("ns").await?;
+        world.subscribe_with("ns", "a", |spec| spec["installPlanApproval"] = "Manual".into()).await?;
+        world.waiting_plan("ns", &[]).await?;
+        admin.olm(&["approve", "a", "-n", "ns"]).await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        world.publish("catalog", &Catalog::chain(&[&op("1.0.0"), &op("2.0.0")])).await?;
+        world.waiting_plan("ns", &[]).await?;
+        admin.olm(&["approve", "a", "-n", "ns"]).await?;
+        world.installed("ns", "a", "a.v2.0.0").await?;
+        world.gone("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
+        // when it is rolled back
+        let (out, error) = admin.olm(&["rollback", "a", "-n", "ns", "-o", "json"]).await?;
+        let back: Value = serde_json::from_str(&out).map_err(|why| anyhow::anyhow!("{why}: {out}{error}"))?;
+        // then it runs the older version, and is paused there
+        ensure!(back["waits"] == false && back["plan"]["requiresApproval"] == true, "{back}");
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        world.gone("ClusterServiceVersion", "ns", "a.v2.0.0").await?;
+        world.quiet().await?;
+        let installed = olm_ops::find_installed(&world.client, Some("ns"), "a").await?;
+        ensure!(installed.status == olm_ops::Status::Paused && installed.next.is_none(), "{installed:?}");
+        Ok(())
+    });
+}

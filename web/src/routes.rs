@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, State},
-    middleware,
+    extract::{DefaultBodyLimit, Request, State},
+    middleware::{self, Next},
     response::{IntoResponse, Redirect, Response},
     routing::{get, post},
 };
 use http::StatusCode;
+use olm_api::names::FIELD_MANAGER_CONSOLE;
 
 use crate::{app::App, assets, error::WebError, icons, live, pages, posted::MAX_BODY, security};
 
@@ -63,9 +64,15 @@ pub(crate) fn router(app: Arc<App>) -> Router {
                 "this URL does not support the request method",
             )
         })
+        .layer(middleware::from_fn(as_console))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), security::guard))
         .with_state(app)
+}
+
+/// The API server records changes as those of the console.
+async fn as_console(request: Request, next: Next) -> Response {
+    olm_ops::written_by(FIELD_MANAGER_CONSOLE, next.run(request)).await
 }
 
 /// Reports whether the catalogs are readable. The API server is not checked: the console calls it only in the name

@@ -86,6 +86,7 @@ pub(crate) fn cluster() -> Fake {
     fake.insert(&format!("{base}/installplans/install-abc"), json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
         "metadata": {"name": "install-abc", "namespace": "etcd", "resourceVersion": "5", "creationTimestamp": "2026-11-21T09:30:00Z",
+            "annotations": {"olm.planReview": ""},
             "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "name": "etcd", "uid": "u1"}]},
         "spec": {"approval": "Manual", "approved": false, "clusterServiceVersionNames": ["etcdoperator.v0.11.0"],
             "planDigest": "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"},

@@ -59,6 +59,9 @@ pub const ANNOTATION_INSTALLED_ALONGSIDE: &str = "operatorframework.io/installed
 pub const ANNOTATION_PLAN_DIGEST: &str = "olm.planDigest";
 /// Annotation on an InstallPlan: summary of its changes in one line.
 pub const ANNOTATION_PLAN_SUMMARY: &str = "olm.planSummary";
+/// Annotation on an InstallPlan: what to review before an approval, in words; empty where nothing is (not
+/// upstream).
+pub const ANNOTATION_PLAN_REVIEW: &str = "olm.planReview";
 /// Annotation on InstallPlan: digests of the parts of the plan, as JSON, for comparison with a later plan
 /// (not upstream).
 pub const ANNOTATION_PLAN_PARTS: &str = "olm.planParts";
@@ -91,7 +94,8 @@ pub const ANNOTATION_APPROVED_BY: &str = "olm.approvedBy";
 pub const ANNOTATION_APPROVED_BY_GROUPS: &str = "olm.approvedByGroups";
 /// Annotation on Subscription, OperatorGroup, ClusterServiceVersion and InstallPolicy: the user who last
 /// changed the request (not upstream; recorded by the API server, see docs/security.md). A
-/// ClusterServiceVersion of an approved plan has none.
+/// ClusterServiceVersion of an approved plan has none. On an InstallPlan that the manager approved: the
+/// author of the request that permits it (only the manager writes it).
 pub const ANNOTATION_REQUESTED_BY: &str = "olm.requestedBy";
 /// Annotation next to [`ANNOTATION_REQUESTED_BY`]: the groups of that user at that time, one per line (not
 /// upstream; recorded by the API server).

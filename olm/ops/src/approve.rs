@@ -99,6 +99,29 @@ pub async fn approve(
     approve_plan(client, &world, &plan, digest).await
 }
 
+/// Approves the plan with a reviewed digest, once the manager has made it. `false` where it is not made in time
+/// or replaced by another one, and where the caller may not approve it: it waits then.
+pub(super) async fn approve_reviewed(client: &Client, namespace: &str, digest: &str) -> Result<bool, Error> {
+    let deadline = tokio::time::Instant::now() + PLANNING;
+    loop {
+        let world = World::read(client, Some(namespace)).await?;
+        let reviewed =
+            |plan: &&InstallPlan| plan.spec.plan_digest.as_deref() == Some(digest) && !plan.is_over();
+        if let Some(plan) = world.plans.iter().find(reviewed) {
+            return match approve_plan(client, &world, plan, Some(digest)).await {
+                Ok(_) => Ok(true),
+                Err(Error::Forbidden { .. }) => Ok(false),
+                Err(error) if error.is_plan_changed() => Ok(false),
+                Err(error) => Err(error),
+            };
+        }
+        if tokio::time::Instant::now() > deadline {
+            return Ok(false);
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
 /// Whether it is a Subscription for which the manager has chosen no version yet.
 fn is_being_planned(world: &World, target: &str) -> bool {
     let new = |view: View| view.plan.is_none() && view.csv.is_none() && view.status().0 == Status::Installing;

@@ -17,7 +17,11 @@ use olm_resolver::CatalogRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{error::Error, list::list, write::patch_subscription};
+use crate::{
+    error::Error,
+    list::list,
+    write::{field_manager, patch_subscription},
+};
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -318,8 +322,7 @@ async fn subscribe(
     subscription.status = None;
     subscription.metadata.uid = None;
     let Some(existing) = existing else {
-        let params =
-            PostParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PostParams::default() };
+        let params = PostParams { field_manager: Some(field_manager()), ..PostParams::default() };
         api.create(&params, &subscription)
             .await
             .map_err(Error::kube(format!("create Subscription {namespace}/{name}")))?;

@@ -61,3 +61,4 @@ pub use uninstall::{
     command as uninstall_command, preview_uninstall, uninstall,
 };
 pub use wait::{Diagnosis, Progress, WaitOptions, wait_installed};
+pub use write::written_by;

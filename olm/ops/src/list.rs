@@ -45,6 +45,9 @@ pub struct Installed {
     /// Digest of the plan, to which an approval applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan_digest: Option<String>,
+    /// What to review before the pending plan is approved: new permissions of level HIGH, deleted objects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub review: Option<String>,
     /// Namespaces that it watches; one empty string is all.
     pub watches: Vec<String>,
     /// When it was requested, in RFC 3339.
@@ -221,6 +224,7 @@ impl World {
             approval: subscription.map(|s| s.spec.install_plan_approval.to_string()).unwrap_or_default(),
             plan: plan.map(ResourceExt::name_any),
             plan_digest: plan.and_then(|p| p.spec.plan_digest.clone()),
+            review: plan.filter(|p| !p.spec.approved).and_then(to_review),
             watches: groups.next().map(targets::of_group).unwrap_or_default(),
             created: created.map(|time| time.0.to_string()),
             namespace,
@@ -239,6 +243,13 @@ fn names_of(view: &View) -> Vec<String> {
         out.extend(olm_engine::package_of(csv));
     }
     out
+}
+
+/// What to review before an approval of a plan. A plan of an earlier manager does not record it.
+fn to_review(plan: &InstallPlan) -> Option<String> {
+    let recorded = plan.annotations().get(names::ANNOTATION_PLAN_REVIEW);
+    let unknown = "the plan does not record its risks";
+    Some(recorded.map_or(unknown, String::as_str).to_owned()).filter(|points| !points.is_empty())
 }
 
 /// The version in a ClusterServiceVersion's name (`etcdoperator.v0.10.1`), or the name itself.

@@ -3,17 +3,22 @@
 use jiff::Timestamp;
 use kube::{Client, ResourceExt};
 use olm_api::{
-    InstallPlan, Subscription, condition, install_plan::InstallPlanPhase, names,
-    subscription::UpgradeConstraintPolicy,
+    InstallPlan, Subscription, condition,
+    install_plan::InstallPlanPhase,
+    names,
+    subscription::{Approval::Automatic, UpgradeConstraintPolicy},
 };
-use olm_engine::catalogs::LoadedCatalog;
+use olm_engine::{
+    catalogs::LoadedCatalog,
+    site::{manager_namespace, manager_user},
+};
 use olm_plan::{FindingCode, Plan, PlanAction, Severity};
 use olm_resolver::Version;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    approve::{changed, same_digest},
+    approve::{approve_reviewed, changed, same_digest},
     error::Error,
     list::{Installed, World, version_in},
     settings::unmanaged,
@@ -60,6 +65,11 @@ pub struct Approval {
     /// When, by the API server's clock, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+    /// Whether the manager approved it, as its request permits.
+    pub automatic: bool,
+    /// The author of the request that permits an automatic approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_by: Option<String>,
 }
 
 impl Approval {
@@ -67,8 +77,11 @@ impl Approval {
     #[must_use]
     pub fn who(&self) -> String {
         match (&self.by, &self.with) {
+            _ if self.automatic => match &self.requested_by {
+                Some(author) => format!("automatic, requested by {author}"),
+                None => "automatic".to_owned(),
+            },
             (Some(user), _) => user.clone(),
-            (None, _) if self.policy == "Automatic" => "automatic".to_owned(),
             (None, Some(program)) => format!("an unknown user with {program}"),
             (None, None) => "unknown".to_owned(),
         }
@@ -87,6 +100,8 @@ pub struct RolledBack {
     /// Its ClusterServiceVersion.
     pub csv: String,
     pub changed: bool,
+    /// Whether the plan waits for an approval: the caller may not approve it, or it was not made in time.
+    pub waits: bool,
     /// The plan that the controllers will apply.
     pub plan: Plan,
 }
@@ -158,9 +173,16 @@ pub fn approval(plan: &InstallPlan) -> Approval {
             && fields.is_some_and(|f| f.pointer("/f:spec/f:approved").is_some())
     };
     let entry = managers.filter(wrote).max_by_key(|entry| entry.time.as_ref().map(|t| t.0));
+    let by = plan.annotations().get(names::ANNOTATION_APPROVED_BY).cloned();
+    let requested_by = plan.annotations().get(names::ANNOTATION_REQUESTED_BY).cloned();
+    // The manager does not record the author of plans before this version, or of a request without a record.
+    let manager = manager_user(manager_namespace());
+    let permitted = plan.spec.approval == Automatic && by.as_ref().is_none_or(|by| *by == manager);
     Approval {
+        automatic: requested_by.is_some() || permitted,
+        requested_by,
         policy: plan.spec.approval.to_string(),
-        by: plan.annotations().get(names::ANNOTATION_APPROVED_BY).cloned(),
+        by,
         with: entry.and_then(|entry| entry.manager.clone()),
         at: entry.and_then(|entry| entry.time.as_ref()).map(|t| t.0.to_string()),
     }
@@ -168,7 +190,8 @@ pub fn approval(plan: &InstallPlan) -> Approval {
 
 /// Rolls back to an older version: pins it, permits the change against the catalog's edges, and pauses the
 /// operator there. The plan is checked first: one that would lose data is refused, and so is one that differs
-/// from the `reviewed` digest, if given.
+/// from the `reviewed` digest, if given. Where plans require approval, the request approves this plan, as far
+/// as the caller may approve plans.
 ///
 /// Without a version the target is the newest revision older than the installed version, else the version
 /// that the installed one replaces in the catalog.
@@ -184,7 +207,7 @@ pub async fn rollback(
     to: Option<&str>,
     reviewed: Option<&str>,
 ) -> Result<RolledBack, Error> {
-    let RollbackChange { subscription, wanted, back } =
+    let RollbackChange { subscription, wanted, mut back } =
         rollback_change(client, catalogs, namespace, target, to).await?;
     if let Some(reviewed) = reviewed.filter(|reviewed| !same_digest(reviewed, &back.plan.digest)) {
         let how = format!("reviewed {reviewed}, now {}", back.plan.digest);
@@ -211,6 +234,9 @@ pub async fn rollback(
             },
         });
         write(client, &subscription, "change", patch).await?;
+    }
+    if back.plan.requires_approval {
+        back.waits = !approve_reviewed(client, &back.namespace, &back.plan.digest).await?;
     }
     Ok(back)
 }
@@ -288,6 +314,7 @@ async fn rollback_change(
         to: version.to_string(),
         csv: name,
         changed,
+        waits: false,
         plan,
     };
     Ok(RollbackChange { subscription, wanted, back })

@@ -214,6 +214,7 @@ mod tests {
             approval: "Manual".into(),
             plan: Some("install-1".into()),
             plan_digest: None,
+            review: None,
             watches: Vec::new(),
             created: None,
         };

@@ -13,6 +13,21 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 
+tokio::task_local! {
+    static WRITER: &'static str;
+}
+
+/// Runs an operation of another program than the command line: the API server records its changes under the
+/// name of that program, as their field manager.
+pub async fn written_by<F: Future>(program: &'static str, operation: F) -> F::Output {
+    WRITER.scope(program, operation).await
+}
+
+/// The field manager of the changes of this task.
+pub(super) fn field_manager() -> String {
+    WRITER.try_with(|program| *program).unwrap_or(names::FIELD_MANAGER_CLI).to_owned()
+}
+
 /// Attempts to write a change when concurrent writes conflict.
 pub(super) const ATTEMPTS: usize = 5;
 
@@ -45,8 +60,7 @@ async fn merge<K>(
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
-    let params =
-        PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
+    let params = PatchParams { field_manager: Some(field_manager()), ..PatchParams::default() };
     Api::<K>::namespaced(client.clone(), namespace)
         .patch(name, &params, &Patch::Merge(patch))
         .await

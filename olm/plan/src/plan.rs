@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::demands::Demands;
 use crate::digest::Parts;
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, FindingCode, Severity};
 use crate::images::PlanImage;
 use crate::object::ObjectRef;
 use crate::schema;
@@ -295,6 +295,22 @@ impl Plan {
     pub fn counts(&self) -> (usize, usize, usize) {
         let count = |ops: &[Op]| self.objects.iter().filter(|o| ops.contains(&o.op)).count();
         (count(&[Op::Create]), count(&[Op::Update, Op::Adopt]), count(&[Op::Delete]))
+    }
+
+    /// What an approver must have seen, in words: new permissions of level HIGH, and deleted objects. The
+    /// replaced version and its roles do not count: the permissions show their difference.
+    pub fn review_points(&self) -> Vec<String> {
+        let high = self.findings.iter().any(|finding| finding.code == FindingCode::HighRightsAdded);
+        let replaced = |reference: &ObjectRef| {
+            reference.kind == "ClusterServiceVersion" || reference.group() == "rbac.authorization.k8s.io"
+        };
+        let deleted = self.objects.iter().filter(|o| o.op == Op::Delete && !replaced(&o.reference)).count();
+        let deleted = match deleted {
+            0 => None,
+            1 => Some("1 object deleted".to_owned()),
+            n => Some(format!("{n} objects deleted")),
+        };
+        high.then(|| "new permissions of level HIGH".to_owned()).into_iter().chain(deleted).collect()
     }
 
     /// The first part of the digest, usable in a name.

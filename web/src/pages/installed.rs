@@ -147,7 +147,11 @@ fn row(one: &Installed, snapshot: &Snapshot, csrf: &str) -> Row {
         },
         html! { (versions(one)) },
         html! { @if let Some(created) = &one.created { (time::age(created)) } },
-        html! { @if one.status == Status::NeedsApproval { (approve(one, csrf, "slim")) } },
+        html! {
+            @if one.status == Status::NeedsApproval {
+                @if one.review.is_some() { (review(one, "slim")) } @else { (approve(one, csrf, "slim")) }
+            }
+        },
     ];
     Row { id: Some(format!("row-{}/{}", one.namespace, one.name)), cells }
 }
@@ -190,6 +194,16 @@ pub(crate) fn versions(one: &Installed) -> Markup {
             (Some(from), Some(to)) if from != to => { (from) " " span aria-hidden="true" { "→" } span.visually-hidden { "to" } " " strong { (to) } }
             (Some(version), _) | (None, Some(version)) => (version),
             (None, None) => span.muted { "no version yet" },
+        }
+    }
+}
+
+/// The link to a plan whose approval needs a review first.
+pub(crate) fn review(one: &Installed, class: &str) -> Markup {
+    html! {
+        a.button.(class) href={ (href(one)) "/plan" } title=[one.review.as_deref().map(clean)] {
+            "Review" @if let Some(next) = &one.next { " " (next) }
+            span.visually-hidden { " of " (name(one)) }
         }
     }
 }

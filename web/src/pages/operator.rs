@@ -105,7 +105,8 @@ pub(crate) fn render(view: &Overview, snapshot: &Snapshot, csrf: &str) -> Markup
             div.head-text {
                 h1 { (name(one)) }
                 div.row { (parts::status(&one.status)) span { (versions(one)) } }
-                @if !one.reason.is_empty() { p.muted { (clean(&one.reason)) } }
+                // The banner below has the text of a pause.
+                @if !one.reason.is_empty() && one.status != Status::Paused { p.muted { (clean(&one.reason)) } }
             }
             div.actions {
                 @if let Some((source, _)) = card {
@@ -117,6 +118,7 @@ pub(crate) fn render(view: &Overview, snapshot: &Snapshot, csrf: &str) -> Markup
         div.split {
             div.stack #operator-main {
                 @if one.status == Status::NeedsApproval { (waits::approval(view, csrf)) }
+                (waits::paused(view))
                 (waits::blockers(view))
                 (create(view))
                 (timeline(view))

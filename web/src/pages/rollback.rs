@@ -72,9 +72,10 @@ async fn show(
     failed: Option<WebError>,
 ) -> Result<Response, WebError> {
     let snapshot = app.catalogs.read(&caller.identity).await;
-    let (back, missing) = tokio::join!(
+    let (back, missing, cannot_approve) = tokio::join!(
         olm_ops::preview_rollback(&caller.client, &snapshot.loaded, Some(namespace), target, to),
-        rights::missing(&caller.client, "patch", "subscriptions", namespace)
+        rights::missing(&caller.client, "patch", "subscriptions", namespace),
+        rights::missing(&caller.client, "patch", "installplans", namespace)
     );
     let back = match back {
         Ok(back) => back,
@@ -94,7 +95,8 @@ async fn show(
         missing
     };
     let title = format!("Roll back to {}", clean(&back.to));
-    let body = view(&back, &home(namespace, target), caller.csrf(), why_not.as_deref(), failed.as_ref());
+    let why_not = (why_not.as_deref(), cannot_approve.as_deref());
+    let body = view(&back, &home(namespace, target), caller.csrf(), why_not, failed.as_ref());
     let status = failed.as_ref().map_or(StatusCode::OK, |f| f.status);
     Ok(caller.answer(Page::new(&title, Section::Installed, body).status(status), &back))
 }
@@ -103,7 +105,7 @@ fn view(
     back: &RolledBack,
     home: &str,
     csrf: &str,
-    why_not: Option<&str>,
+    (why_not, cannot_approve): (Option<&str>, Option<&str>),
     failed: Option<&WebError>,
 ) -> Markup {
     let package = clean(&back.package);
@@ -118,7 +120,14 @@ fn view(
                 input type="hidden" name="to" value=(back.csv);
                 input type="hidden" name="digest" value=(back.plan.digest);
                 p { "Rolls back from " (clean(&back.from)) " to " strong { (clean(&back.to)) } ", pins this version and pauses the operator. To upgrade later, unpin, then resume." }
-                @if back.plan.requires_approval && why_not.is_none() { (parts::note(Tone::Info, &html! { "The plan requires approval." })) }
+                @if back.plan.requires_approval && why_not.is_none() {
+                    (parts::note(Tone::Info, &html! {
+                        @match cannot_approve {
+                            None => "Plans of this operator require approval: rolling back approves this plan.",
+                            Some(why) => { (why) " The plan waits for the approval of another user." },
+                        }
+                    }))
+                }
                 @if let Some(why) = why_not { (parts::note(Tone::Warn, &html! { (why) })) }
                 div.actions {
                     button.button.danger.solid disabled[why_not.is_some()] { "Roll back" }

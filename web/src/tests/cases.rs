@@ -182,6 +182,9 @@ async fn a_plan_is_approved_by_its_digest_and_no_other() {
         done.text
     );
     assert_eq!(plan()["spec"]["approved"], true);
+    // and the record names the console
+    let path = "/apis/operators.coreos.com/v1alpha1/namespaces/etcd/installplans/install-abc";
+    assert_eq!(fake.writer(path).as_deref(), Some("olm.console"));
 }
 
 #[tokio::test]
@@ -231,6 +234,8 @@ async fn one_click_installs_with_the_right_defaults() {
     );
     let made = fake.get("/apis/operators.coreos.com/v1alpha1/namespaces/fresh/subscriptions/etcd").unwrap();
     assert_eq!(made["spec"]["source"], "community");
+    let path = "/apis/operators.coreos.com/v1alpha1/namespaces/fresh/subscriptions";
+    assert_eq!(fake.writer(path).as_deref(), Some("olm.console"));
     assert_ne!(made["spec"]["installPlanApproval"], "Manual");
     assert!(fake.get("/api/v1/namespaces/fresh").is_some());
 }

@@ -40,6 +40,8 @@ pub(crate) struct Fake {
     objects: Arc<Mutex<BTreeMap<String, Value>>>,
     /// Resources for which access reviews are denied, by plural.
     denied: Arc<Mutex<Vec<String>>>,
+    /// The field manager of the last write, by path of the request.
+    writers: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl Default for Fake {
@@ -51,6 +53,7 @@ impl Default for Fake {
             reviews: Arc::default(),
             objects: Arc::default(),
             denied: Arc::default(),
+            writers: Arc::default(),
         }
     }
 }
@@ -117,6 +120,11 @@ impl Fake {
     /// Allows all resources again.
     pub(crate) fn allow(&self) {
         self.denied.lock().unwrap().clear();
+    }
+
+    /// The field manager of the last request that wrote to a path.
+    pub(crate) fn writer(&self, path: &str) -> Option<String> {
+        self.writers.lock().unwrap().get(path).cloned()
     }
 
     pub(crate) fn remove(&self, path: &str) -> Value {
@@ -188,6 +196,9 @@ async fn answer(
     }
     if query.contains_key("watch") {
         return status(405, "MethodNotAllowed", "no watches here", json!({}));
+    }
+    if let Some(writer) = query.get("fieldManager") {
+        fake.writers.lock().unwrap().insert(path.clone(), writer.clone());
     }
     let dry_run = query.contains_key("dryRun");
     let mut objects = fake.objects.lock().unwrap();

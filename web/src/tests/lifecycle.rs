@@ -41,13 +41,14 @@ pub(super) fn scene() -> Fake {
             "metadata": {"name": name, "namespace": "etcd", "resourceVersion": "5", "creationTimestamp": "2026-11-20T09:30:00Z",
                 "annotations": {"olm.planSummary": format!("install etcd {version}: 9 to create, 0 to change, 0 to delete")},
                 "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "name": "etcd", "uid": "u1"}],
-                "managedFields": [{"manager": "olm-cli", "operation": "Update", "time": "2026-11-20T09:31:00Z", "fieldsV1": {"f:spec": {"f:approved": {}}}}]},
+                "managedFields": [{"manager": "olm.console", "operation": "Update", "time": "2026-11-20T09:31:00Z", "fieldsV1": {"f:spec": {"f:approved": {}}}}]},
             "spec": {"approval": if approved_by.is_some() { "Manual" } else { "Automatic" }, "approved": true, "generation": generation,
                 "source": "community", "sourceNamespace": "olm", "clusterServiceVersionNames": [format!("etcdoperator.v{version}")]},
             "status": {"phase": "Complete", "conditions": [{"type": "Installed", "status": "True", "lastTransitionTime": "2026-11-20T09:32:00Z"}]},
         });
-        if let Some(user) = approved_by {
-            plan["metadata"]["annotations"]["olm.approvedBy"] = user.into();
+        match approved_by {
+            Some(user) => plan["metadata"]["annotations"]["olm.approvedBy"] = user.into(),
+            None => plan["metadata"]["annotations"]["olm.requestedBy"] = "ada".into(),
         }
         fake.insert(&format!("{BASE}/installplans/{name}"), plan);
     }
@@ -140,7 +141,16 @@ async fn existing_settings_are_offered_in_reverse() {
         });
     })
     .await;
-    insta::assert_snapshot!("updates_said", part(&browser.get(HOME).await.text, "updates"));
+    let page = browser.get(HOME).await.text;
+    insta::assert_snapshot!("updates_said", part(&page, "updates"));
+    // and one banner reports the pause
+    let banner = part(&page, "paused");
+    let expected = format!(
+        "Paused at 0.10.1\n, and pinned to this version. Nothing is changed until you resume.\n\
+         Resume -> {HOME}/change?what=resume"
+    );
+    assert_eq!(banner, expected);
+    assert_eq!(page.matches("change?what=resume").count(), 2, "the banner and the setting: {page}");
 }
 
 /// The change and its fields; the text of the page; the spec of the Subscription before; the changed field
@@ -272,11 +282,21 @@ async fn a_rollback_is_the_plan_that_was_looked_at_or_none() {
     assert!(other.text.contains("The plan changed") && other.text.contains(&digest), "{}", other.text);
     assert_eq!(browser.post(&path, &[("to", to)]).await.status, StatusCode::BAD_REQUEST);
     assert_eq!(fake.subscription(), was);
-    // when it is the digest of that plan, then the rollback is requested
+    // when it is the digest of that plan, then the rollback is requested, and the plan of the manager approved
+    let pending = format!("{BASE}/installplans/install-back");
+    let mut plan = fake.get(&format!("{BASE}/installplans/install-abc")).unwrap();
+    plan["metadata"]["name"] = "install-back".into();
+    plan["spec"]["approved"] = false.into();
+    plan["spec"]["planDigest"] = digest.as_str().into();
+    plan["status"]["phase"] = "RequiresApproval".into();
+    fake.insert(&pending, plan);
+    assert!(page.text.contains("rolling back approves this plan"), "{}", page.text);
     let done = browser.post(&path, &[("to", to), ("digest", &digest)]).await;
     assert_eq!((done.status, done.location()), (StatusCode::SEE_OTHER, HOME), "{}", done.text);
     let spec = &fake.subscription()["spec"];
     assert_eq!((&spec["version"], &spec["paused"]), (&json!("=0.10.1"), &json!(true)));
+    assert_eq!(fake.get(&pending).unwrap()["spec"]["approved"], true);
+    fake.remove(&pending);
     let unknown = browser.get(&format!("{path}?to=7.7.7")).await;
     assert_eq!(unknown.status, StatusCode::NOT_FOUND);
     // a revision that is no longer in the catalog
@@ -367,13 +387,35 @@ async fn the_whole_plan_is_there_to_be_read_before_it_is_approved() {
 }
 
 #[tokio::test]
+async fn a_plan_with_high_rights_or_deletions_is_reviewed_before_it_is_approved() {
+    let approve = "action=\"/installed/etcd/etcd/approve\"";
+    let (browser, fake) = Browser::at(|_| {}).await;
+    for path in ["/installed", HOME] {
+        assert!(browser.get(path).await.text.contains(approve), "{path}");
+    }
+    // given a plan with risks, or one that does not record them
+    for review in [Some("new permissions of level HIGH, 2 objects deleted"), None] {
+        fake.change(&format!("{BASE}/installplans/install-abc"), |plan| {
+            let record = review.map(|points| ("olm.planReview", points));
+            plan["metadata"]["annotations"] = record.into_iter().collect();
+        });
+        // then no page approves it unseen
+        for path in ["/installed", HOME] {
+            let page = browser.get(path).await.text;
+            assert!(!page.contains(approve) && page.contains("Review 0.11.0"), "{path}: {page}");
+            assert!(page.contains(review.unwrap_or("does not record its risks")), "{path}: {page}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_comes_along_is_named_where_a_plan_is_approved() {
     let (browser, _) = Browser::at(|fake| {
         let along = json!([{"subscription": "helper-stable-community-olm", "digest": "sha256:1", "requiredBy": ["etcd"],
             "bundle": {"catalog": {"namespace": "olm", "name": "community"}, "package": "helper", "channel": "stable",
                 "name": "helper.v1.0.0", "version": "1.0.0"}}]);
         fake.change(&format!("{BASE}/installplans/install-abc"), |plan| {
-            plan["metadata"]["annotations"] = json!({"olm.planAlong": along.to_string()});
+            plan["metadata"]["annotations"]["olm.planAlong"] = along.to_string().into();
         });
     })
     .await;

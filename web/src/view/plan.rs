@@ -287,9 +287,11 @@ mod tests {
         };
         assert!(shown(json!([])).contains("No findings."));
         let finding = |code: &str, text: &str| json!({ "code": code, "severity": "warn", "subject": "a", "text": text });
-        let page =
-            shown(json!([finding("HighRightsAdded", "patch nodes"), finding("DeprecatedPackage", "old")]));
-        let (high, other) = (page.find("patch nodes").unwrap(), page.find("old").unwrap());
+        let page = shown(json!([
+            finding("HighRightsAdded", "patch nodes"),
+            finding("DeprecatedPackage", "use another")
+        ]));
+        let (high, other) = (page.find("patch nodes").unwrap(), page.find("use another").unwrap());
         assert!(high < other && !page.contains("No findings") && !page.contains("note good"), "{page}");
     }
 }

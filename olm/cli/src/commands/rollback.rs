@@ -25,7 +25,7 @@ pub async fn run(global: &Global, args: RollbackArgs) -> Result<(), Failure> {
             back.to,
             back.plan.short_digest()
         );
-        if back.plan.requires_approval {
+        if back.waits {
             text += &format!("\nwaiting for approval: olm approve {} -n {}", back.package, back.namespace);
         }
         text

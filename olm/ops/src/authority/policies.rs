@@ -29,8 +29,12 @@ pub const DECISIONS: [&str; 4] = [
 ];
 
 /// Annotations of an InstallPlan that only the manager writes.
-pub const CONTENT: [&str; 3] =
-    [names::ANNOTATION_CONTENT_DIGEST, names::ANNOTATION_PLAN_ALONG, names::ANNOTATION_FIRST_APPROVAL];
+pub const CONTENT: [&str; 4] = [
+    names::ANNOTATION_CONTENT_DIGEST,
+    names::ANNOTATION_PLAN_ALONG,
+    names::ANNOTATION_FIRST_APPROVAL,
+    names::ANNOTATION_REQUESTED_BY,
+];
 
 /// The kinds whose authors are recorded.
 pub const REQUESTED: [&str; 4] =

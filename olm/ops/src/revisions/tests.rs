@@ -110,4 +110,26 @@ fn who_approved_is_what_is_on_record() {
     let approval = approval(&plan);
     assert_eq!((approval.by.as_deref(), approval.with.as_deref()), (Some("jane"), Some("kubectl-patch")));
     assert_eq!(approval.at.as_deref(), Some("2026-11-22T03:05:00Z"));
+    assert_eq!((approval.automatic, approval.who()), (false, "jane".to_owned()));
+}
+
+#[test]
+fn an_automatic_approval_names_the_author_of_the_request_and_not_the_manager() {
+    let mut plan = plan("a", "p.v1.0.0", 1, InstallPlanPhase::Complete);
+    plan.spec.approval = Automatic;
+    let who = |plan: &InstallPlan| approval(plan).who();
+    // given a plan that the manager approved, as the API server records it
+    let manager = manager_user(manager_namespace());
+    plan.annotations_mut().insert(names::ANNOTATION_APPROVED_BY.into(), manager);
+    assert_eq!(who(&plan), "automatic");
+    plan.annotations_mut().insert(names::ANNOTATION_REQUESTED_BY.into(), "jane".into());
+    assert_eq!(who(&plan), "automatic, requested by jane");
+    // and one that was automatic, and whose additional rights a user approved
+    plan.annotations_mut().remove(names::ANNOTATION_REQUESTED_BY);
+    plan.annotations_mut().insert(names::ANNOTATION_APPROVED_BY.into(), "joe".into());
+    assert_eq!(who(&plan), "joe");
+    // an account of another namespace with the manager's name is a user as any other
+    let account = manager_user("tenant");
+    plan.annotations_mut().insert(names::ANNOTATION_APPROVED_BY.into(), account.clone());
+    assert_eq!(who(&plan), account);
 }

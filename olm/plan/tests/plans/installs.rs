@@ -104,6 +104,7 @@ fn an_upgrade_shows_the_difference_and_removes_leftovers_but_no_crd() {
     let added: Vec<&str> = plan.permissions.added.iter().map(|r| r.rule.as_str()).collect();
     assert_eq!((added, plan.permissions.added[0].level), (vec!["patch nodes"], Level::High));
     assert!(plan.requires_approval);
+    assert_eq!(plan.review_points(), ["new permissions of level HIGH", "1 object deleted"]);
     assert!(plan.reversible.possible);
     // afterwards nothing is left to do
     case.live = case.applied();

@@ -47,16 +47,21 @@ fn row(one: &Installed, revision: &Revision) -> Markup {
     }
 }
 
-/// The approver of a plan, if recorded.
+/// The approver of a plan, or the author of the request that permits an automatic approval.
 pub(super) fn approved(approval: &Approval) -> Markup {
     let who = approval.who();
     html! {
         @match who.as_str() {
-            "automatic" => "Approved automatically",
+            _ if approval.automatic => {
+                "Automatic"
+                @if let Some(author) = &approval.requested_by { ", requested by " (clean(author)) }
+            }
             "unknown" => "Approved; approver not recorded",
-            who => { "Approved by " (clean(who)) },
+            who => {
+                "Approved by " (clean(who))
+                @if let (Some(_), Some(with)) = (&approval.by, &approval.with) { " with " (clean(with)) }
+            }
         }
-        @if let (Some(_), Some(with)) = (&approval.by, &approval.with) { " with " (clean(with)) }
-        @if let Some(at) = approval.at.as_ref().filter(|_| who != "automatic") { ", " (time::ago(at)) }
+        @if let Some(at) = approval.at.as_ref().filter(|_| !approval.automatic) { ", " (time::ago(at)) }
     }
 }

@@ -56,8 +56,8 @@ pub(super) fn show(view: &Overview, channels: &[String]) -> Markup {
 fn marks(subscription: &Subscription) -> Markup {
     let spec = &subscription.spec;
     html! {
-        @if spec.paused { (parts::chip(Tone::Plain, Glyph::Pause, "Paused")) }
-        @if let Some(pin) = &spec.version { (parts::chip(Tone::Plain, Glyph::Dot, &clean(&format!("Pinned to {}", pin.trim_start_matches('='))))) }
+        // A banner reports the pause, and the version that it pins.
+        @if let Some(pin) = spec.version.as_ref().filter(|_| !spec.paused) { (parts::chip(Tone::Plain, Glyph::Dot, &clean(&format!("Pinned to {}", pin.trim_start_matches('='))))) }
         @if spec.snooze.is_some() { (parts::chip(Tone::Plain, Glyph::Clock, "Snoozed")) }
     }
 }
@@ -66,10 +66,11 @@ fn choices(one: &Installed, subscription: &Subscription) -> Vec<Choice> {
     let spec = &subscription.spec;
     let state = subscription.status.as_ref().map(|status| status.state).unwrap_or_default();
     let offered = one.csv.is_some()
+        && !spec.paused
         && matches!(state, SubscriptionState::UpgradeAvailable | SubscriptionState::UpgradePending);
-    let none = "No upgrade available.";
+    let none = if spec.paused { "No upgrade while paused." } else { "No upgrade available." };
     let mut out = vec![match &one.next {
-        Some(next) if one.csv.is_some() => Choice::new(
+        Some(next) if one.csv.is_some() && !spec.paused => Choice::new(
             "Skip",
             format!("Excludes {next}. Newer versions remain available."),
             format!("Skip {next}"),

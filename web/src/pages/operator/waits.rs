@@ -6,7 +6,7 @@ use olm_plan::AlongRef;
 
 use crate::{
     links::{clean, encode},
-    pages::installed::{approve, href},
+    pages::installed::{approve, href, review},
     view::parts::{self, Tone, sentence},
 };
 
@@ -32,13 +32,41 @@ pub(super) fn approval(view: &Overview, csrf: &str) -> Markup {
                         }
                     }
                 }
-                div.actions {
-                    (approve(one, csrf, "primary"))
-                    a.button href={ (href(one)) "/plan" } { "Review the plan" }
+                @match &one.review {
+                    Some(points) => {
+                        p { "Review before the approval: " (clean(points)) "." }
+                        div.actions { (review(one, "primary")) }
+                    }
+                    None => div.actions {
+                        (approve(one, csrf, "primary"))
+                        a.button href={ (href(one)) "/plan" } { "Review the plan" }
+                    },
                 }
                 p.small.muted {
                     @if let Some(digest) = &one.plan_digest { "Approves plan " code title=(digest) { (short(digest)) } " only. " }
                     "Command line: " code { "olm approve " (clean(&one.package)) " -n " (one.namespace) }
+                }
+            }
+        }
+    }
+}
+
+/// The one banner of a paused operator.
+pub(super) fn paused(view: &Overview) -> Markup {
+    let one = &view.timeline.installed;
+    let version = one.version.as_deref().map(clean);
+    let pin = view.subscription.as_ref().and_then(|subscription| subscription.spec.version.as_ref());
+    let pinned = pin.is_some_and(|pin| pin.starts_with('='));
+    html! {
+        @if one.status == Status::Paused {
+            section.panel #paused aria-label="Paused" {
+                div.body.row.between {
+                    p {
+                        strong { "Paused" @if let Some(version) = &version { " at " (version) } }
+                        @if pinned { ", and pinned to this version" }
+                        ". Nothing is changed until you resume."
+                    }
+                    a.button.primary href={ (href(one)) "/change?what=resume" } { "Resume" }
                 }
             }
         }

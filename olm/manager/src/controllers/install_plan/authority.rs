@@ -90,6 +90,7 @@ async fn withdraw_approval(
                 names::ANNOTATION_APPROVAL_NEEDED: why,
                 names::ANNOTATION_APPROVED_BY: null,
                 names::ANNOTATION_APPROVED_BY_GROUPS: null,
+                names::ANNOTATION_REQUESTED_BY: null,
             },
         },
         "spec": { "approved": false },

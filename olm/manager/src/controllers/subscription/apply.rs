@@ -61,7 +61,7 @@ pub(super) async fn apply(
         && !existing.is_over()
     {
         let requested = plan_object::is_requested(observed, &change.plan);
-        return authority::follow(existing, requested, needed, ctx).await.map(Some);
+        return authority::follow(existing, observed.subscription, requested, needed, ctx).await.map(Some);
     }
     let wanted = plan_object::plan_object(observed, change, needed);
     match api.create(&PostParams::default(), &wanted).await {

@@ -7,7 +7,7 @@ use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
-use olm_api::{InstallPlan, names};
+use olm_api::{InstallPlan, Subscription, names};
 use olm_engine::limits::{TEXT, truncate};
 use olm_plan::Plan;
 use serde_json::json;
@@ -55,6 +55,7 @@ pub(super) fn waits(plan: &InstallPlan) -> bool {
 /// Approves a waiting plan when its author holds the rights now; otherwise reports what is still missing.
 pub(super) async fn follow(
     plan: &Arc<InstallPlan>,
+    subscription: &Subscription,
     requested: bool,
     needed: Option<MissingApproval>,
     ctx: &Ctx,
@@ -77,6 +78,11 @@ pub(super) async fn follow(
         },
         "spec": { "approved": needed.is_none() },
     });
+    if needed.is_none()
+        && let Some((key, author)) = plan_object::requester(subscription)
+    {
+        patch["metadata"]["annotations"][key] = author.into();
+    }
     if let Some(first) = needed.as_ref().and_then(|needed| needed.first.as_ref()) {
         patch["metadata"]["annotations"][names::ANNOTATION_FIRST_APPROVAL] = first.annotation().into();
     }

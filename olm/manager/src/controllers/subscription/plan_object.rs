@@ -2,8 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
-use olm_api::{InstallPlan, InstallPlanSpec, names, subscription::Approval};
+use olm_api::{InstallPlan, InstallPlanSpec, Subscription, names, subscription::Approval};
 use olm_engine::Change;
+use olm_ops::authority::Authority;
 use olm_plan::Plan;
 
 use super::decide::Observed;
@@ -60,8 +61,8 @@ pub(super) fn plan_object(
     );
     let namespace = subscription.namespace().unwrap_or_default();
     object.metadata.owner_references = Some(vec![OwnerReference {
-        api_version: olm_api::Subscription::api_version(&()).into_owned(),
-        kind: olm_api::Subscription::kind(&()).into_owned(),
+        api_version: Subscription::api_version(&()).into_owned(),
+        kind: Subscription::kind(&()).into_owned(),
         name: subscription.name_any(),
         uid: subscription.uid().unwrap_or_default(),
         // A plan has one owner: approving it never affects another operator.
@@ -73,12 +74,16 @@ pub(super) fn plan_object(
     object
         .annotations_mut()
         .insert(names::ANNOTATION_CONTENT_DIGEST.into(), plan.content_digest().to_owned());
+    if object.spec.approved {
+        object.annotations_mut().extend(requester(subscription));
+    }
     if let Some(MissingApproval { why, first }) = needed {
         let first = first.map(|first| (names::ANNOTATION_FIRST_APPROVAL.to_owned(), first.annotation()));
         object.annotations_mut().extend(first);
         object.annotations_mut().insert(names::ANNOTATION_APPROVAL_NEEDED.into(), why);
     }
     object.annotations_mut().insert(names::ANNOTATION_PLAN_SUMMARY.into(), summary(plan));
+    object.annotations_mut().insert(names::ANNOTATION_PLAN_REVIEW.into(), plan.review_points().join(", "));
     if let Some(parts) = parts(plan) {
         object.annotations_mut().insert(names::ANNOTATION_PLAN_PARTS.into(), parts);
     }
@@ -87,6 +92,12 @@ pub(super) fn plan_object(
     }
     object.metadata.namespace = Some(namespace);
     object
+}
+
+/// The author in whose name the manager approves a plan, as its annotation.
+pub(super) fn requester(subscription: &Subscription) -> Option<(String, String)> {
+    let author = Authority::requested(subscription)?;
+    Some((names::ANNOTATION_REQUESTED_BY.to_owned(), author.user().to_owned()))
 }
 
 /// The operators that the plan installs along, for its InstallPlan.
