@@ -2,7 +2,7 @@
 
 use olm_ops::{SettingChange, Upgraded};
 
-use super::wait;
+use super::{catalogs, wait};
 use crate::{
     args::{Global, UpgradeArgs},
     context,
@@ -15,7 +15,8 @@ pub async fn run(global: &Global, args: UpgradeArgs) -> Result<(), Failure> {
     let namespace = global.namespace.as_deref();
     if let Some(channel) = &args.channel {
         let change = SettingChange::Channel(channel.clone());
-        let setting = olm_ops::set(&client, &[], namespace, &args.name, &change).await?;
+        let catalogs = catalogs::fetch(client.clone()).await?;
+        let setting = olm_ops::set(&client, &catalogs, namespace, &args.name, &change).await?;
         eprintln!("{}", setting.text);
     }
     let upgraded = olm_ops::upgrade(&client, namespace, &args.name, args.to.as_deref()).await?;
