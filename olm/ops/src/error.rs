@@ -81,7 +81,7 @@ pub enum Error {
         text: String,
         fix: Option<String>,
     },
-    #[error("{0}")]
+    #[error("{}", .0.with_causes())]
     Unresolvable(Box<Explanation>),
     /// Not finished in time; the controllers continue.
     #[error("{0}")]
@@ -258,6 +258,26 @@ mod tests {
         let hostile = words.replace("ada", "`rm`");
         assert_eq!(hint(&hostile).as_deref(), Some("ask an administrator for this permission"));
         assert_eq!(hint("admission webhook \"x\" denied the request"), None);
+    }
+
+    #[test]
+    fn an_unresolvable_request_is_answered_with_the_reason() {
+        use olm_resolver::{Code, Node};
+        let leaf = Node::leaf("etcd.v0.9.4", Code::OpenShiftTooNew, "it supports OpenShift up to 4.18");
+        let text = "the only candidate in channel stable is not installable";
+        let subject = "Subscription ns/etcd".to_owned();
+        let node = Node { subject, code: Code::OpenShiftTooNew, text: text.into(), children: vec![leaf] };
+        let summary = format!("failed to resolve etcd for Subscription ns/etcd: {text}");
+        let (nodes, fixes, nearest) = (vec![node], Vec::new(), Vec::new());
+        let error = Error::Unresolvable(Box::new(Explanation {
+            code: Code::OpenShiftTooNew,
+            summary,
+            nodes,
+            fixes,
+            nearest,
+        }));
+        let reason = "etcd.v0.9.4: it supports OpenShift up to 4.18 (OpenShiftTooNew)";
+        assert!(error.to_string().ends_with(&format!("{text}; {reason}")), "{error}");
     }
 
     #[test]

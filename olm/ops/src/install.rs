@@ -251,8 +251,8 @@ async fn groups(client: &Client, namespace: &str) -> Result<Vec<Arc<OperatorGrou
     }
 }
 
-/// Rejects a misspelt channel before any write.
-fn has_channel(
+/// Rejects a channel that the package does not have, before any write; the error names the channels.
+pub(super) fn has_channel(
     catalogs: &[LoadedCatalog],
     catalog: &CatalogRef,
     package: &str,
@@ -262,14 +262,24 @@ fn has_channel(
     match found {
         Some(found) if !found.channels.iter().any(|known| known == channel) => {
             let known = &found.channels;
-            let nearest = match olm_version::suggest(channel, known, 3) {
-                nearest if nearest.is_empty() && known.len() <= 3 => known.clone(),
-                nearest => nearest,
-            };
-            let within = Some(format!("package {package}"));
+            let nearest = olm_version::suggest(channel, known, 3);
+            let within = Some(format!("package {package}, which has {}", channels(known)));
             Err(Error::NotFound { what: "channel", name: channel.to_owned(), within, nearest })
         }
         _ => Ok(()),
+    }
+}
+
+/// Maximum number of channels in an error.
+const MOST_CHANNELS: usize = 12;
+
+/// `channels a, b`.
+fn channels(known: &[String]) -> String {
+    let shown = known.iter().take(MOST_CHANNELS).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match (known.len(), known.len().saturating_sub(MOST_CHANNELS)) {
+        (1, _) => format!("channel {shown}"),
+        (_, 0) => format!("channels {shown}"),
+        (_, more) => format!("channels {shown} and {more} more"),
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     error::Error,
+    install::has_channel,
     list::{Installed, World},
     write::{ATTEMPTS, is_conflict, write},
 };
@@ -41,8 +42,8 @@ pub enum SettingChange {
     /// Remove the pin and the permission to leave the catalog's edges (`spec.version`,
     /// `spec.upgradeConstraintPolicy`).
     Unpin,
-    /// Follow another channel (`spec.channel`). Whether an upgrade path from the installed version exists is
-    /// decided by the resolver: in the next plan, or in the Subscription's conditions.
+    /// Follow another channel of the package (`spec.channel`). Whether an upgrade path from the installed
+    /// version exists is decided by the resolver: in the next plan, or in the Subscription's conditions.
     Channel(String),
 }
 
@@ -53,10 +54,10 @@ struct SettingPatch {
     text: String,
 }
 
-/// Applies a change. Catalogs are needed for `Snooze` only.
+/// Applies a change. Catalogs are needed for `Snooze` and `Channel` only.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Refused`] for an operator without a Subscription, and when there is no
+/// [`Error::NotFound`], also for a channel that the package does not have; [`Error::Refused`] for an operator without a Subscription, and when there is no
 /// available upgrade to skip or snooze; [`Error::Unresolvable`] when the newest version is unknown;
 /// [`Error::Forbidden`].
 pub async fn set(
@@ -245,7 +246,8 @@ fn follow(subscription: &Subscription, installed: &Installed, channel: &str) -> 
     SettingPatch { patch, text: format!("{} follows channel {channel}", installed.package) }
 }
 
-/// The newest reachable bundle, for a change that records it.
+/// What a change takes from the catalogs: the newest reachable bundle, for a change that records it. A channel
+/// is validated, because one that does not exist leaves the operator without upgrades.
 async fn newest(
     client: &Client,
     catalogs: &[LoadedCatalog],
@@ -253,10 +255,15 @@ async fn newest(
     target: &str,
     change: &SettingChange,
 ) -> Result<Option<String>, Error> {
-    if *change != SettingChange::Snooze {
+    if !matches!(change, SettingChange::Snooze | SettingChange::Channel(_)) {
         return Ok(None);
     }
     let (subscription, installed) = read_subscription(client, namespace, target).await?;
+    if let SettingChange::Channel(channel) = change {
+        let catalog = &olm_engine::source_of(catalogs, &subscription)?.reference;
+        has_channel(catalogs, catalog, &subscription.spec.name, channel)?;
+        return Ok(None);
+    }
     let resolved = olm_engine::resolve(client, catalogs, &subscription).await?;
     if resolved.action != olm_resolver::Action::Upgrade {
         return Err(nothing_offered(&installed));

@@ -88,9 +88,8 @@ impl Explanation {
         out
     }
 
-    /// One paragraph for a condition: the summary, the first causes, the first fix. Never longer than 1,000
-    /// characters.
-    pub fn condition_message(&self) -> String {
+    /// The summary with the first causes: a summary alone says that no candidate is installable, but not why.
+    pub fn with_causes(&self) -> String {
         let mut message = self.summary.clone();
         let mut level = self.nodes.iter().flat_map(|n| &n.children).take(3).collect::<Vec<_>>();
         if level.is_empty() && self.nodes.len() > 1 {
@@ -103,6 +102,13 @@ impl Explanation {
             }
             level = first.children.iter().take(1).collect();
         }
+        message
+    }
+
+    /// One paragraph for a condition: the summary, the first causes, the first fix. Never longer than 1,000
+    /// characters.
+    pub fn condition_message(&self) -> String {
+        let mut message = self.with_causes();
         if let Some(fix) = self.fixes.first() {
             message.push_str(&format!("; hint: {}: {}", fix.text, fix.command));
         }

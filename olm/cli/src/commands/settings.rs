@@ -36,9 +36,9 @@ pub async fn set_channel(global: &Global, args: SetChannelArgs) -> Result<(), Fa
 
 async fn set(global: &Global, name: &str, change: &SettingChange, out: &OutputArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    // Only this change needs the newest version from the catalogs.
+    // Only these changes need the versions and channels of the catalogs.
     let catalogs = match change {
-        SettingChange::Snooze => catalogs::fetch(client.clone()).await?,
+        SettingChange::Snooze | SettingChange::Channel(_) => catalogs::fetch(client.clone()).await?,
         _ => Vec::new(),
     };
     let setting = olm_ops::set(&client, &catalogs, global.namespace.as_deref(), name, change).await?;

@@ -2,7 +2,7 @@
 
 use olm_ops::{SettingChange, Upgraded};
 
-use super::{bulk, wait};
+use super::{bulk, catalogs, wait};
 use crate::{
     args::{Global, UpgradeArgs},
     context,
@@ -17,7 +17,7 @@ pub async fn run(global: &Global, args: UpgradeArgs) -> Result<(), Failure> {
     let namespace = global.namespace.as_deref();
     if let Some(channel) = &args.channel {
         let change = SettingChange::Channel(channel.clone());
-        let setting = olm_ops::set(&client, &[], namespace, name, &change).await?;
+use super::{bulk, catalogs, wait};
         eprintln!("{}", setting.text);
     }
     let upgraded = olm_ops::upgrade(&client, namespace, name, args.to.as_deref()).await?;

@@ -107,15 +107,41 @@ async fn a_pin_outlasts_a_pause_and_is_reported() {
     assert_eq!(specs(&patches)[1], json!({ "version": null, "upgradeConstraintPolicy": null }));
 }
 
+/// The catalog of the Subscription, with two channels.
+fn catalogs() -> Vec<LoadedCatalog> {
+    let text = "---\n{schema: olm.package, name: etcd, defaultChannel: alpha}\n---\n\
+        {schema: olm.channel, package: etcd, name: alpha, entries: [{name: etcd.v0.11.0}]}\n---\n\
+        {schema: olm.channel, package: etcd, name: beta, entries: [{name: etcd.v0.11.0}]}\n";
+    let content = Arc::new(olm_catalog::Catalog::from_bytes("test", text.as_bytes()));
+    vec![LoadedCatalog::new(olm_resolver::CatalogRef::new("olm", "c"), content)]
+}
+
+#[tokio::test]
+async fn a_channel_that_does_not_exist_is_refused_with_those_that_do() {
+    let (client, patches) = cluster(&json!({ "channel": "alpha" }), 0);
+    let channel = SettingChange::Channel("nochan".into());
+    for error in [
+        set(&client, &catalogs(), Some("db"), "etcd", &channel).await.unwrap_err(),
+        preview_set(&client, &catalogs(), Some("db"), "etcd", &channel).await.unwrap_err(),
+    ] {
+        let expected = "channel `nochan` not found in package etcd, which has channels alpha, beta";
+        assert_eq!((error.to_string().as_str(), error.kind().exit_code()), (expected, 3));
+    }
+    // nor is one set that cannot be checked
+    let error = set(&client, &[], Some("db"), "etcd", &channel).await.unwrap_err();
+    assert!(matches!(error, Error::NotFound { what: "catalog", .. }), "{error}");
+    assert!(patches.lock().unwrap().is_empty());
+}
+
 #[tokio::test]
 async fn a_preview_has_the_same_text_and_changes_nothing() {
     let (client, patches) = cluster(&json!({ "channel": "alpha" }), 0);
     let channel = SettingChange::Channel("beta".into());
-    let preview = preview_set(&client, &[], Some("db"), "etcd", &channel).await.unwrap();
+    let preview = preview_set(&client, &catalogs(), Some("db"), "etcd", &channel).await.unwrap();
     assert!(preview.setting.changed && patches.lock().unwrap().is_empty());
-    // no catalog is available for a plan
-    assert!(preview.plan.is_none() && preview.problem.is_some_and(|why| why.contains("olm/c")));
-    let setting = set(&client, &[], Some("db"), "etcd", &channel).await.unwrap();
+    // the catalog of the test has no bundles for a plan
+    assert!(preview.plan.is_none() && preview.problem.is_some());
+    let setting = set(&client, &catalogs(), Some("db"), "etcd", &channel).await.unwrap();
     assert_eq!(setting.text, "etcd follows channel beta");
     assert_eq!(setting, preview.setting);
     assert_eq!(specs(&patches), [json!({ "channel": "beta" })]);

@@ -91,6 +91,7 @@ impl RemainingCrds {
             approval: String::new(),
             plan: None,
             plan_digest: None,
+            review: None,
             watches: vec![String::new()],
             created: None,
         }
