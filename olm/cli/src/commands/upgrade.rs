@@ -17,7 +17,8 @@ pub async fn run(global: &Global, args: UpgradeArgs) -> Result<(), Failure> {
     let namespace = global.namespace.as_deref();
     if let Some(channel) = &args.channel {
         let change = SettingChange::Channel(channel.clone());
-use super::{bulk, catalogs, wait};
+        let catalogs = catalogs::fetch(client.clone()).await?;
+        let setting = olm_ops::set(&client, &catalogs, namespace, name, &change).await?;
         eprintln!("{}", setting.text);
     }
     let upgraded = olm_ops::upgrade(&client, namespace, name, args.to.as_deref()).await?;
