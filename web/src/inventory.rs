@@ -150,6 +150,7 @@ mod tests {
             approval: "Automatic".to_owned(),
             plan: None,
             plan_digest: None,
+            review: None,
             watches: Vec::new(),
             created: Some(created.to_owned()),
         }

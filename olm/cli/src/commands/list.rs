@@ -80,6 +80,7 @@ mod tests {
             approval: "Manual".into(),
             plan: None,
             plan_digest: None,
+            review: None,
             watches: Vec::new(),
             created: None,
         }
