@@ -2,7 +2,7 @@
 
 use kube::Client;
 use olm_engine::catalogs::LoadedCatalog;
-use olm_plan::{Level, Op, Plan, PlanAction, Severity};
+use olm_plan::{Finding, FindingCode, Plan, PlanAction, Severity};
 use serde::Serialize;
 
 use crate::{
@@ -106,24 +106,20 @@ async fn approve_one(
 
 /// What a person has to see before the approval, in one line.
 fn needs_review(plan: &Plan) -> Option<String> {
-    let high = plan.permissions.added.iter().filter(|rule| rule.level == Level::High).count();
-    let deleted = plan.objects.iter().filter(|object| object.op == Op::Delete).count();
-    let findings = plan.findings.iter().filter(|finding| finding.severity != Severity::Info).count();
-    let counts = [
-        (high, "adds", "HIGH permission"),
-        (deleted, "deletes", "object"),
-        (plan.along.len(), "installs", "other operator"),
-        (findings, "has", "finding"),
-    ];
-    let mut out: Vec<String> = counts
-        .into_iter()
-        .filter(|(n, ..)| *n > 0)
-        .map(|(n, verb, what)| format!("{verb} {n} {what}{}", if n == 1 { "" } else { "s" }))
-        .collect();
-    if !matches!(plan.action, PlanAction::Install | PlanAction::Upgrade) {
-        out.push("is not an upgrade".to_owned());
+    let mut points = plan.review_points();
+    let covered = |finding: &&Finding| finding.code != FindingCode::HighRightsAdded;
+    let findings = plan.findings.iter().filter(|finding| finding.severity != Severity::Info).filter(covered);
+    for (n, what) in [(plan.along.len(), "other operator"), (findings.count(), "finding")] {
+        match n {
+            0 => {}
+            1 => points.push(format!("1 {what}")),
+            n => points.push(format!("{n} {what}s")),
+        }
     }
-    (!out.is_empty()).then(|| format!("the plan {}", out.join(", ")))
+    if !matches!(plan.action, PlanAction::Install | PlanAction::Upgrade) {
+        points.push("not an upgrade".to_owned());
+    }
+    (!points.is_empty()).then(|| points.join(", "))
 }
 
 #[cfg(test)]
@@ -145,15 +141,20 @@ mod tests {
 
     #[test]
     fn new_high_permissions_deletions_and_rollbacks_need_a_review() {
-        let rule = |level: &str| {
-            json!({ "added": [{ "rule": "patch nodes", "level": level, "scope": "cluster" }], "removed": [],
-                "summary": {} })
-        };
-        assert_eq!(reason("permissions", rule("MED")), None);
-        assert_eq!(reason("permissions", rule("HIGH")).as_deref(), Some("the plan adds 1 HIGH permission"));
-        let object = |op: &str| json!([{ "gvk": "Role.v1.rbac.authorization.k8s.io", "ns": "ns", "name": "a", "op": op }]);
+        let found = |code: &str, severity: &str| json!([{ "code": code, "severity": severity, "subject": "a", "text": "" }]);
+        assert_eq!(
+            reason("findings", found("HighRightsAdded", "warn")).as_deref(),
+            Some("new permissions of level HIGH")
+        );
+        assert_eq!(reason("findings", found("NotChecked", "info")), None);
+        assert_eq!(reason("findings", found("ImageNotPullable", "warn")).as_deref(), Some("1 finding"));
+        let object = |op: &str| json!([{ "gvk": "ConfigMap.v1", "ns": "ns", "name": "a", "op": op }]);
         assert_eq!(reason("objects", object("update")), None);
-        assert_eq!(reason("objects", object("delete")).as_deref(), Some("the plan deletes 1 object"));
-        assert_eq!(reason("action", json!("rollback")).as_deref(), Some("the plan is not an upgrade"));
+        assert_eq!(reason("objects", object("delete")).as_deref(), Some("1 object deleted"));
+        // Every upgrade deletes roles of the replaced version.
+        let role =
+            json!([{ "gvk": "Role.v1.rbac.authorization.k8s.io", "ns": "ns", "name": "a", "op": "delete" }]);
+        assert_eq!(reason("objects", role), None);
+        assert_eq!(reason("action", json!("rollback")).as_deref(), Some("not an upgrade"));
     }
 }
