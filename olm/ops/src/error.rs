@@ -3,6 +3,7 @@
 use std::fmt;
 
 use olm_engine::{CATALOG_OUT_OF_SIGHT, Refusal};
+use olm_plan::FindingCode;
 use olm_resolver::Explanation;
 
 use crate::Diagnosis;
@@ -116,6 +117,7 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::NotFound { .. } | Self::NotInstalled { .. } => Kind::NotFound,
+            Self::Refused { code, .. } if code == FindingCode::UserLacksRights.as_str() => Kind::Forbidden,
             Self::Refused { .. } => Kind::Refused,
             Self::Unresolvable(explanation) if explanation.code.is_not_found() => Kind::NotFound,
             Self::Unresolvable(_) => Kind::Unresolvable,
@@ -258,6 +260,13 @@ mod tests {
         let hostile = words.replace("ada", "`rm`");
         assert_eq!(hint(&hostile).as_deref(), Some("ask an administrator for this permission"));
         assert_eq!(hint("admission webhook \"x\" denied the request"), None);
+    }
+
+    #[test]
+    fn a_plan_that_the_caller_may_not_request_is_forbidden() {
+        let refused = |code: &str| Error::Refused { code: code.into(), text: String::new(), fix: None };
+        assert_eq!(refused("UserLacksRights").kind().exit_code(), 7);
+        assert_eq!(refused("QuotaExceeded").kind().exit_code(), 4);
     }
 
     #[test]

@@ -160,12 +160,8 @@ pub async fn install(
 ) -> Result<InstallResult, Error> {
     let subscription = requested_subscription(client, catalogs, request).await?;
     let plan = olm_engine::preview(client, catalogs, &subscription).await?;
-    if let Some(finding) = plan.findings.iter().find(|f| f.severity == Severity::Block) {
-        return Err(Error::Refused {
-            code: finding.code.to_string(),
-            text: format!("failed to install {}: {}", request.package, finding.text),
-            fix: finding.fix.clone(),
-        });
+    if let Some(refused) = blocked(&plan) {
+        return Err(refused);
     }
     let mut created = Vec::new();
     ensure_namespace(client, request, &mut created).await?;
@@ -178,6 +174,19 @@ pub async fn install(
         changed: changed || !created.is_empty(),
         created,
         plan,
+    })
+}
+
+/// The refusal of a blocked plan, with all findings of the first blocking code: rights that the caller lacks are
+/// named at once.
+fn blocked(plan: &Plan) -> Option<Error> {
+    let first = plan.findings.iter().find(|f| f.severity == Severity::Block)?;
+    let same = plan.findings.iter().filter(|f| f.severity == Severity::Block && f.code == first.code);
+    let texts: Vec<&str> = same.map(|f| f.text.as_str()).collect();
+    Some(Error::Refused {
+        code: first.code.to_string(),
+        text: format!("failed to install {}: {}", plan.package, texts.join("; ")),
+        fix: first.fix.clone(),
     })
 }
 

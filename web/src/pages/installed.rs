@@ -1,6 +1,6 @@
 //! Installed operators, worst status first.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{extract::State, response::Response};
 use http::StatusCode;
@@ -14,6 +14,7 @@ use crate::{
     catalogs::Snapshot,
     error::WebError,
     links::{clean, encode},
+    rights,
     view::{
         layout::Section,
         parts::{self, Tone},
@@ -35,15 +36,22 @@ pub(crate) async fn page(State(app): State<Arc<App>>, caller: Caller) -> Result<
     let (snapshot, installed) =
         tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
     let installed = installed?;
+    let cannot = rights::cannot_approve(&caller.client, &installed).await;
     let body = html! {
         (parts::live_row(&html! {}))
-        div #live-root data-live="/api/v1/events?installed" { (view(&installed, &snapshot, caller.csrf())) }
+        div #live-root data-live="/api/v1/events?installed" { (view(&installed, &snapshot, caller.csrf(), &cannot)) }
         div.visually-hidden #announce role="status" {}
     };
     Ok(caller.answer(Page::new("Installed", Section::Installed, body), &json!({ "installed": installed })))
 }
 
-pub(crate) fn view(installed: &[Installed], snapshot: &Snapshot, csrf: &str) -> Markup {
+/// `cannot` has why the user cannot approve plans, by namespace.
+pub(crate) fn view(
+    installed: &[Installed],
+    snapshot: &Snapshot,
+    csrf: &str,
+    cannot: &BTreeMap<String, String>,
+) -> Markup {
     html! {
         div #installed-list {
             div.head {
@@ -55,13 +63,13 @@ pub(crate) fn view(installed: &[Installed], snapshot: &Snapshot, csrf: &str) -> 
             @if installed.is_empty() {
                 (parts::empty("No operators installed", "Install an operator from the catalog.", Some(("/catalog", "Go to the catalog"))))
             } @else {
-                div.panel { ul.rows.operators { @for one in installed { li { (row(one, snapshot, csrf)) } } } }
+                div.panel { ul.rows.operators { @for one in installed { li { (row(one, snapshot, csrf, cannot)) } } } }
             }
         }
     }
 }
 
-fn row(one: &Installed, snapshot: &Snapshot, csrf: &str) -> Markup {
+fn row(one: &Installed, snapshot: &Snapshot, csrf: &str, cannot: &BTreeMap<String, String>) -> Markup {
     let icon = snapshot.card(one.catalog.as_deref(), &one.package).and_then(|(_, card)| card.icon.as_deref());
     let name = name(one);
     html! {
@@ -79,7 +87,8 @@ fn row(one: &Installed, snapshot: &Snapshot, csrf: &str) -> Markup {
         }
         div.nowrap.version { (versions(one)) }
         @if one.status == Status::NeedsApproval {
-            @if one.review.is_some() { (review(one, "slim")) } @else { (approve(one, csrf, "slim")) }
+            @if one.review.is_some() { (review(one, "slim")) }
+            @else { div { (approve(one, csrf, "slim", cannot.get(&one.namespace).map(String::as_str))) } }
         }
     }
 }
@@ -137,18 +146,19 @@ pub(crate) fn review(one: &Installed, size: &str) -> Markup {
 }
 
 /// The button that approves exactly the displayed plan.
-pub(crate) fn approve(one: &Installed, csrf: &str, size: &str) -> Markup {
+pub(crate) fn approve(one: &Installed, csrf: &str, size: &str, why_not: Option<&str>) -> Markup {
     html! {
         @if let (Some(plan), Some(digest)) = (&one.plan, &one.plan_digest) {
             form id={ "approve-" (plan) } method="post" action={ (href(one)) "/approve" } {
                 (parts::csrf(csrf))
                 input type="hidden" name="plan" value=(plan);
                 input type="hidden" name="digest" value=(digest);
-                button.button.primary.(size) {
+                button.button.primary.(size) disabled[why_not.is_some()] {
                     "Approve" @if let Some(next) = &one.next { " " (next) }
                     span.visually-hidden { " of " (name(one)) }
                 }
             }
+            @if let Some(why) = why_not { p.small.muted { (clean(why)) } }
         }
     }
 }
