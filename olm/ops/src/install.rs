@@ -12,7 +12,7 @@ use olm_engine::{
     catalogs::{CatalogVisibility, LoadedCatalog},
     site::manager_namespace,
 };
-use olm_plan::{Plan, Severity};
+use olm_plan::Plan;
 use olm_resolver::CatalogRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -160,9 +160,7 @@ pub async fn install(
 ) -> Result<InstallResult, Error> {
     let subscription = requested_subscription(client, catalogs, request).await?;
     let plan = olm_engine::preview(client, catalogs, &subscription).await?;
-    if let Some(refused) = blocked(&plan) {
-        return Err(refused);
-    }
+    Error::refuse_blocked("install", &plan)?;
     let mut created = Vec::new();
     ensure_namespace(client, request, &mut created).await?;
     let name = subscription.name_any();
@@ -174,19 +172,6 @@ pub async fn install(
         changed: changed || !created.is_empty(),
         created,
         plan,
-    })
-}
-
-/// The refusal of a blocked plan, with all findings of the first blocking code: rights that the caller lacks are
-/// named at once.
-fn blocked(plan: &Plan) -> Option<Error> {
-    let first = plan.findings.iter().find(|f| f.severity == Severity::Block)?;
-    let same = plan.findings.iter().filter(|f| f.severity == Severity::Block && f.code == first.code);
-    let texts: Vec<&str> = same.map(|f| f.text.as_str()).collect();
-    Some(Error::Refused {
-        code: first.code.to_string(),
-        text: format!("failed to install {}: {}", plan.package, texts.join("; ")),
-        fix: first.fix.clone(),
     })
 }
 
