@@ -36,7 +36,7 @@ use crate::{
     inventory::Filter,
     pages::{installed, instance, operator},
     posted::Fields,
-    session, validity,
+    rights, session, validity,
 };
 
 /// Changes within this time are rendered once.
@@ -83,13 +83,15 @@ impl Subject {
                 );
                 let list = list?;
                 caller.set_installed(list.len());
-                let html = installed::view(&list, filter, &snapshot, caller.csrf()).into_string();
+                let cannot = rights::cannot_approve(&caller.client, &list).await;
+                let html = installed::view(&list, filter, &snapshot, caller.csrf(), &cannot).into_string();
                 Ok(RenderedView { html, announcement: String::new() })
             }
             Self::Operator { namespace, name } => {
                 let snapshot = app.catalogs.read(&caller.identity).await;
                 let view = olm_ops::overview(&caller.client, namespace, name).await?;
-                let html = operator::render(&view, &snapshot, caller.csrf()).into_string();
+                let cannot = operator::cannot_approve(caller, &view).await;
+                let html = operator::render(&view, &snapshot, caller.csrf(), cannot.as_deref()).into_string();
                 Ok(RenderedView { html, announcement: operator::announcement(&view) })
             }
             Self::Instance { crd, namespace, name } => {

@@ -1,23 +1,81 @@
 //! Rights of the user as the API server reports them, so that a button that would be refused is disabled with
 //! the reason.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join_all;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
 use kube::{Api, Client, api::PostParams};
+use olm_ops::{Installed, Status};
+
+/// A right on all objects of a resource; without a namespace in the whole cluster.
+#[derive(Clone, Copy)]
+pub(crate) struct Right<'a> {
+    pub(crate) verb: &'a str,
+    pub(crate) group: &'a str,
+    pub(crate) plural: &'a str,
+    pub(crate) namespace: Option<&'a str>,
+}
+
+impl<'a> Right<'a> {
+    /// A right on objects of olm.
+    pub(crate) fn of_olm(verb: &'a str, plural: &'a str, namespace: &'a str) -> Self {
+        Self { verb, group: olm_api::names::GROUP, plural, namespace: Some(namespace) }
+    }
+}
 
 /// The missing right of the user for objects of a namespace; `None` when it is granted or the check fails.
 pub(crate) async fn missing(client: &Client, verb: &str, plural: &str, namespace: &str) -> Option<String> {
-    let allowed = review(client, verb, plural, namespace).await.unwrap_or(true);
-    (!allowed).then(|| format!("Missing permission: {verb} {plural} in namespace {namespace}."))
+    all_missing(client, &[Right::of_olm(verb, plural, namespace)]).await
 }
 
-async fn review(client: &Client, verb: &str, plural: &str, namespace: &str) -> kube::Result<bool> {
+/// All missing rights of the user in one sentence; `None` when none is missing.
+pub(crate) async fn all_missing(client: &Client, rights: &[Right<'_>]) -> Option<String> {
+    // A failed check disables nothing: the API server decides on the request.
+    let reviews = rights.iter().map(|right| async move { !review(client, right).await.unwrap_or(true) });
+    let lacks: Vec<bool> = join_all(reviews).await;
+    sentence(rights.iter().zip(lacks).filter_map(|(right, lacks)| lacks.then_some(*right)))
+}
+
+/// Why the user cannot approve the pending plans of operators, by namespace.
+pub(crate) async fn cannot_approve(client: &Client, installed: &[Installed]) -> BTreeMap<String, String> {
+    let pending = installed.iter().filter(|one| one.status == Status::NeedsApproval);
+    let namespaces: BTreeSet<&str> = pending.map(|one| one.namespace.as_str()).collect();
+    let missing = namespaces.into_iter().map(|namespace| async move {
+        Some((namespace.to_owned(), missing(client, "patch", "installplans", namespace).await?))
+    });
+    join_all(missing).await.into_iter().flatten().collect()
+}
+
+/// `Missing permissions: create and list subscriptions in namespace x; create namespaces.`
+fn sentence<'a>(missing: impl Iterator<Item = Right<'a>>) -> Option<String> {
+    let mut by_object: Vec<(&str, Option<&str>, Vec<&str>)> = Vec::new();
+    for Right { verb, plural, namespace, .. } in missing {
+        match by_object.iter_mut().find(|(p, n, _)| (*p, *n) == (plural, namespace)) {
+            Some((.., verbs)) => verbs.push(verb),
+            None => by_object.push((plural, namespace, vec![verb])),
+        }
+    }
+    let count: usize = by_object.iter().map(|(.., verbs)| verbs.len()).sum();
+    let parts: Vec<String> = by_object
+        .into_iter()
+        .map(|(plural, namespace, verbs)| {
+            let place = namespace.map_or(String::new(), |namespace| format!(" in namespace {namespace}"));
+            format!("{} {plural}{place}", verbs.join(" and "))
+        })
+        .collect();
+    let what = if count == 1 { "permission" } else { "permissions" };
+    (count > 0).then(|| format!("Missing {what}: {}.", parts.join("; ")))
+}
+
+async fn review(client: &Client, right: &Right<'_>) -> kube::Result<bool> {
     let attributes = ResourceAttributes {
-        verb: Some(verb.to_owned()),
-        group: Some("operators.coreos.com".to_owned()),
-        resource: Some(plural.to_owned()),
-        namespace: Some(namespace.to_owned()),
+        verb: Some(right.verb.to_owned()),
+        group: Some(right.group.to_owned()),
+        resource: Some(right.plural.to_owned()),
+        namespace: right.namespace.map(str::to_owned),
         ..ResourceAttributes::default()
     };
     let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
@@ -25,4 +83,26 @@ async fn review(client: &Client, verb: &str, plural: &str, namespace: &str) -> k
     let api = Api::<SelfSubjectAccessReview>::all(client.clone());
     let answer = api.create(&PostParams::default(), &review).await?;
     Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_missing_rights_are_one_sentence() {
+        let right = |verb, plural| Right::of_olm(verb, plural, "db");
+        let namespaces = Right { verb: "create", group: "", plural: "namespaces", namespace: None };
+        let text = |missing: Vec<Right<'_>>| sentence(missing.into_iter());
+        assert_eq!(text(vec![]), None);
+        assert_eq!(
+            text(vec![right("patch", "installplans")]).as_deref(),
+            Some("Missing permission: patch installplans in namespace db.")
+        );
+        assert_eq!(
+            text(vec![right("list", "subscriptions"), right("create", "subscriptions"), namespaces])
+                .as_deref(),
+            Some("Missing permissions: list and create subscriptions in namespace db; create namespaces.")
+        );
+    }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use olm_engine::{CATALOG_OUT_OF_SIGHT, Refusal};
+use olm_plan::{FindingCode, Plan, Severity};
 use olm_resolver::Explanation;
 
 use crate::Diagnosis;
@@ -116,6 +117,7 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::NotFound { .. } | Self::NotInstalled { .. } => Kind::NotFound,
+            Self::Refused { code, .. } if code == FindingCode::UserLacksRights.as_str() => Kind::Forbidden,
             Self::Refused { .. } => Kind::Refused,
             Self::Unresolvable(explanation) if explanation.code.is_not_found() => Kind::NotFound,
             Self::Unresolvable(_) => Kind::Unresolvable,
@@ -156,6 +158,20 @@ impl Error {
             Self::Forbidden { text } => missing_right(text),
             _ => None,
         }
+    }
+
+    /// Refuses a plan that findings block, with all findings of the first blocking code: every right that the
+    /// caller lacks, every kind whose objects remain.
+    pub(crate) fn refuse_blocked(verb: &str, plan: &Plan) -> Result<(), Self> {
+        let mut blocking = plan.findings.iter().filter(|finding| finding.severity == Severity::Block);
+        let Some(first) = blocking.next() else { return Ok(()) };
+        let others = blocking.filter(|finding| finding.code == first.code);
+        let texts: Vec<&str> = std::iter::once(first).chain(others).map(|f| f.text.as_str()).collect();
+        Err(Self::Refused {
+            code: first.code.to_string(),
+            text: format!("failed to {verb} {}: {}", plan.package, texts.join("; ")),
+            fix: first.fix.clone(),
+        })
     }
 
     /// As [`Self::kube`], for a list of a kind of olm: the API server answers "not found" only where it does not
@@ -258,6 +274,38 @@ mod tests {
         let hostile = words.replace("ada", "`rm`");
         assert_eq!(hint(&hostile).as_deref(), Some("ask an administrator for this permission"));
         assert_eq!(hint("admission webhook \"x\" denied the request"), None);
+    }
+
+    #[test]
+    fn a_refusal_names_every_kind_whose_objects_remain() {
+        let finding = |code: &str, severity: &str, text: &str| serde_json::json!({ "code": code, "severity": severity, "subject": "a", "text": text, "fix": "olm" });
+        let plan = |findings: &[serde_json::Value]| -> Plan {
+            serde_json::from_value(serde_json::json!({
+                "apiVersion": olm_plan::API_VERSION, "digest": "sha256:0", "action": "uninstall", "namespace": "ns",
+                "subscription": "etcd", "package": "etcd", "bundle": "etcd.v1", "path": [], "dependencies": [],
+                "objects": [], "why": { "chosen": "", "text": "", "rejected": [] }, "findings": findings,
+                "requiresApproval": false, "permissions": { "added": [], "removed": [], "summary": {} },
+                "reversible": { "possible": true },
+            }))
+            .unwrap()
+        };
+        let refused = plan(&[
+            finding("OperandsPresent", "block", "3 EtcdCluster objects would remain"),
+            finding("OperandsPresent", "block", "1 EtcdBackup object would remain"),
+            finding("NotChecked", "info", "not checked"),
+        ]);
+        let error = Error::refuse_blocked("uninstall", &refused).unwrap_err();
+        let text =
+            "failed to uninstall etcd: 3 EtcdCluster objects would remain; 1 EtcdBackup object would remain";
+        assert_eq!((error.to_string().as_str(), error.hint().as_deref()), (text, Some("olm")));
+        assert!(Error::refuse_blocked("uninstall", &plan(&[])).is_ok());
+    }
+
+    #[test]
+    fn a_plan_that_the_caller_may_not_request_is_forbidden() {
+        let refused = |code: &str| Error::Refused { code: code.into(), text: String::new(), fix: None };
+        assert_eq!(refused("UserLacksRights").kind().exit_code(), 7);
+        assert_eq!(refused("QuotaExceeded").kind().exit_code(), 4);
     }
 
     #[test]

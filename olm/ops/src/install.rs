@@ -12,7 +12,7 @@ use olm_engine::{
     catalogs::{CatalogVisibility, LoadedCatalog},
     site::manager_namespace,
 };
-use olm_plan::{Plan, Severity};
+use olm_plan::Plan;
 use olm_resolver::CatalogRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -160,13 +160,7 @@ pub async fn install(
 ) -> Result<InstallResult, Error> {
     let subscription = requested_subscription(client, catalogs, request).await?;
     let plan = olm_engine::preview(client, catalogs, &subscription).await?;
-    if let Some(finding) = plan.findings.iter().find(|f| f.severity == Severity::Block) {
-        return Err(Error::Refused {
-            code: finding.code.to_string(),
-            text: format!("failed to install {}: {}", request.package, finding.text),
-            fix: finding.fix.clone(),
-        });
-    }
+    Error::refuse_blocked("install", &plan)?;
     let mut created = Vec::new();
     ensure_namespace(client, request, &mut created).await?;
     let name = subscription.name_any();

@@ -25,6 +25,7 @@ use crate::{
     form::{self, Field, Problems},
     links::{clean, encode},
     posted::{Fields, Posted},
+    rights::{self, Right},
     view::{
         banner,
         field::Field as FormField,
@@ -64,6 +65,8 @@ struct State<'a> {
     problems: Problems,
     failed: Option<WebError>,
     checked: bool,
+    /// Why the user cannot create the object in its namespace.
+    why_not: Option<String>,
 }
 
 impl KindData {
@@ -97,6 +100,15 @@ impl KindData {
             home,
             namespaces,
         })
+    }
+
+    /// The missing right to create a document.
+    async fn missing(&self, caller: &Caller, document: &Value) -> Option<String> {
+        let named = document.pointer("/metadata/namespace").and_then(Value::as_str);
+        let namespace = self.kind.namespaced.then(|| named.unwrap_or("default"));
+        let resource = &self.kind.resource;
+        let create = Right { verb: "create", group: &resource.group, plural: &resource.plural, namespace };
+        rights::all_missing(&caller.client, &[create]).await
     }
 
     fn start(&self, ns: Option<&str>) -> Value {
@@ -151,11 +163,12 @@ pub(crate) async fn page(
     Query(query): Query<CreateQuery>,
 ) -> Result<Response, WebError> {
     let known = KindData::read(&caller, &crd, query.ns.as_deref()).await?;
-    let state = State {
+    let mut state = State {
         as_yaml: query.view.as_deref() == Some("yaml") || known.fields.is_empty(),
         document: known.start(query.ns.as_deref()),
         ..State::default()
     };
+    state.why_not = known.missing(&caller, &state.document).await;
     Ok(answer(&caller, &known, &state))
 }
 
@@ -197,6 +210,7 @@ pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Re
             state.as_yaml = action == "to-yaml";
             state.text = None;
             state.typed = None;
+            state.why_not = known.missing(&caller, &state.document).await;
             return Ok(answer(&caller, &known, &state));
         }
         _ => {}
@@ -230,6 +244,7 @@ pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Re
             }
         }
     }
+    state.why_not = known.missing(&caller, &state.document).await;
     Ok(answer(&caller, &known, &state))
 }
 
@@ -320,7 +335,7 @@ fn view(title: &str, known: &KindData, state: &State<'_>, csrf: &str) -> Markup 
             (parts::csrf(csrf))
             input type="hidden" name="view" value=(if state.as_yaml { "yaml" } else { "form" });
             // Enter in a field presses the first button of the form.
-            button.visually-hidden name="action" value="create" tabindex="-1" aria-hidden="true" { "Create" }
+            button.visually-hidden name="action" value="create" tabindex="-1" aria-hidden="true" disabled[state.why_not.is_some()] { "Create" }
             @if let Some(failed) = &state.failed { (parts::alert(&failed.what, &failed.why, failed.hint.as_deref())) }
             @if !state.problems.is_empty() { (summary(known, state)) }
             @if state.checked { div role="status" { (parts::note(Tone::Good, &html! { "Validated by the API server. The object is not created yet." })) } }
@@ -335,9 +350,12 @@ fn view(title: &str, known: &KindData, state: &State<'_>, csrf: &str) -> Markup 
                         div.stack { (name_and_namespace(known, state)) (form::show(&known.fields, &state.document, state.typed, &state.problems)) }
                     }
                 }
-                footer {
+                footer.stack-s {
+                    @if let Some(why) = &state.why_not {
+                        (parts::note(Tone::Warn, &html! { (clean(why)) " To use another namespace, enter it and press Check." }))
+                    }
                     div.actions {
-                        button.button.primary #create name="action" value="create" { "Create" }
+                        button.button.primary #create name="action" value="create" disabled[state.why_not.is_some()] { "Create" }
                         button.button name="action" value="check" { "Check" }
                         a.button.quiet href=(list) { "Cancel" }
                     }

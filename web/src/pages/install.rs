@@ -24,6 +24,7 @@ use crate::{
     error::WebError,
     links::{clean, encode},
     posted::{Fields, Posted},
+    rights::{self, Right},
     view::{
         field::{self, Field},
         layout::Section,
@@ -63,6 +64,9 @@ struct Model {
     problem: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
+    /// Why the package cannot be installed like this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why_not: Option<String>,
 }
 
 /// `GET /install/{source}/{package}`: the form and the plan.
@@ -161,7 +165,12 @@ async fn show(
         check(&request)?;
         olm_ops::preview_install(&caller.client, &snapshot.loaded, &request).await.map_err(WebError::from)
     };
-    let (preview, namespaces) = tokio::join!(preview, dynamic::namespaces(&caller.client));
+    let rights = needed_rights(&request);
+    let (preview, namespaces, missing) = tokio::join!(
+        preview,
+        dynamic::namespaces(&caller.client),
+        rights::all_missing(&caller.client, &rights)
+    );
     if let Err(error) = &preview
         && error.status == StatusCode::UNAUTHORIZED
     {
@@ -175,18 +184,34 @@ async fn show(
         Ok(plan) => (Some(plan), None),
         Err(error) => (None, Some(error)),
     };
+    let why_not = missing.or_else(|| match &plan {
+        Some(plan) if plan.is_blocked() => Some("A finding of the plan blocks the installation.".to_owned()),
+        Some(_) => None,
+        None => Some("There is no plan for this installation.".to_owned()),
+    });
     let model = Model {
         command: command(&request, &found),
         subscription: json!(request.subscription(&catalog)),
         plan,
         problem: problem.as_ref().map(|p| p.why.clone()),
         hint: problem.as_ref().and_then(|p| p.hint.clone()),
+        why_not,
         request,
     };
     let body = view(&model, &found, &namespaces, caller, failed.as_ref());
     let title = format!("Install {}", found.card.display_name);
     let status = failed.as_ref().map_or(StatusCode::OK, |f| f.status);
     Ok(caller.answer(Page::new(&title, Section::Catalog, body).status(status), &model))
+}
+
+/// The rights that the installation takes, apart from those of the plan.
+fn needed_rights(request: &InstallRequest) -> Vec<Right<'_>> {
+    if !is_dns_label(&request.namespace) {
+        return Vec::new();
+    }
+    let of_olm = ["list", "create"].map(|verb| Right::of_olm(verb, "subscriptions", &request.namespace));
+    let namespace = Right { verb: "create", group: "", plural: "namespaces", namespace: None };
+    of_olm.into_iter().chain(request.create_namespace.then_some(namespace)).collect()
 }
 
 /// The equivalent command line.
@@ -242,8 +267,10 @@ fn view(
                     (field::radio("updates", "manual", model.request.manual, &html! { "Manual" },
                         &html! { "Every plan requires approval, including the first." }))
                 }
+                // The script replaces these two with those of the next preview.
+                div #install-why { @if let Some(why) = &model.why_not { (parts::note(Tone::Warn, &html! { (clean(why)) })) } }
                 div.actions {
-                    button.button.primary #install { "Install" }
+                    span #install-action { button.button.primary #install disabled[model.why_not.is_some()] { "Install" } }
                     button.button formmethod="get" data-no-script="" { "Update plan" }
                     a.button.quiet href=(found.href("catalog")) { "Cancel" }
                 }

@@ -1,6 +1,9 @@
 //! Installed operators, worst status first.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use axum::{
     extract::{RawQuery, State},
@@ -18,6 +21,7 @@ use crate::{
     error::WebError,
     inventory::{Filter, Sort, status_key},
     links::{clean, encode},
+    rights,
     view::{
         layout::Section,
         parts::{self, Tone},
@@ -46,17 +50,26 @@ pub(crate) async fn page(
         tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
     let installed = installed?;
     caller.set_installed(installed.len());
+    let cannot = rights::cannot_approve(&caller.client, &installed).await;
     let events = format!("/api/v1/events?installed&{}", filter.query());
     let body = html! {
-        div #live-root data-live=(events.trim_end_matches('&')) { (view(&installed, &filter, &snapshot, caller.csrf())) }
+        div #live-root data-live=(events.trim_end_matches('&')) {
+            (view(&installed, &filter, &snapshot, caller.csrf(), &cannot))
+        }
         div.visually-hidden #announce role="status" {}
     };
     let model = json!({ "installed": filter.select(&installed) });
     Ok(caller.answer(Page::new("Installed", Section::Installed, body), &model))
 }
 
-/// The live part of the page.
-pub(crate) fn view(installed: &[Installed], filter: &Filter, snapshot: &Snapshot, csrf: &str) -> Markup {
+/// The live part of the page; `cannot` has why the user cannot approve plans, by namespace.
+pub(crate) fn view(
+    installed: &[Installed],
+    filter: &Filter,
+    snapshot: &Snapshot,
+    csrf: &str,
+    cannot: &BTreeMap<String, String>,
+) -> Markup {
     let shown = filter.select(installed);
     html! {
         div #installed-list data-installed=(installed.len()) {
@@ -77,7 +90,7 @@ pub(crate) fn view(installed: &[Installed], filter: &Filter, snapshot: &Snapshot
                 @if shown.is_empty() {
                     (parts::empty("No match", "No installed operator matches the filter.", Some(("/installed", "Clear the filter"))))
                 } @else {
-                    div.panel { (list(&shown, filter, snapshot, csrf)) }
+                    div.panel { (list(&shown, filter, snapshot, csrf, cannot)) }
                 }
             }
         }
@@ -117,7 +130,13 @@ fn toolbar(installed: &[Installed], filter: &Filter) -> Markup {
     }
 }
 
-fn list(shown: &[&Installed], filter: &Filter, snapshot: &Snapshot, csrf: &str) -> Markup {
+fn list(
+    shown: &[&Installed],
+    filter: &Filter,
+    snapshot: &Snapshot,
+    csrf: &str,
+    cannot: &BTreeMap<String, String>,
+) -> Markup {
     let sorted = |label: &'static str, sort: Sort| {
         let order = if filter.descending { Order::Descending } else { Order::Ascending };
         let current = (filter.sort == sort).then_some(order);
@@ -131,11 +150,12 @@ fn list(shown: &[&Installed], filter: &Filter, snapshot: &Snapshot, csrf: &str) 
         sorted("Age", Sort::Age).with_class(table::NUMBER),
         Column::new("Actions").with_class(table::BUTTONS).unlabelled(),
     ];
-    let rows: Vec<Row> = shown.iter().map(|one| row(one, snapshot, csrf)).collect();
+    let rows: Vec<Row> = shown.iter().map(|one| row(one, snapshot, csrf, cannot)).collect();
     table::show(Style::Records, "Installed operators", &columns, &rows)
 }
 
-fn row(one: &Installed, snapshot: &Snapshot, csrf: &str) -> Row {
+fn row(one: &Installed, snapshot: &Snapshot, csrf: &str, cannot: &BTreeMap<String, String>) -> Row {
+    let why_not = cannot.get(&one.namespace).map(String::as_str);
     let icon = snapshot.card(one.catalog.as_deref(), &one.package).and_then(|(_, card)| card.icon.as_deref());
     let (name, reason) = (name(one), clean(&one.reason));
     let cells = vec![
@@ -149,7 +169,7 @@ fn row(one: &Installed, snapshot: &Snapshot, csrf: &str) -> Row {
         html! { @if let Some(created) = &one.created { (time::age(created)) } },
         html! {
             @if one.status == Status::NeedsApproval {
-                @if one.review.is_some() { (review(one, "slim")) } @else { (approve(one, csrf, "slim")) }
+                @if one.review.is_some() { (review(one, "slim")) } @else { (approve(one, csrf, "slim", why_not)) }
             }
         },
     ];
@@ -209,18 +229,19 @@ pub(crate) fn review(one: &Installed, class: &str) -> Markup {
 }
 
 /// The button that approves exactly the displayed plan.
-pub(crate) fn approve(one: &Installed, csrf: &str, class: &str) -> Markup {
+pub(crate) fn approve(one: &Installed, csrf: &str, class: &str, why_not: Option<&str>) -> Markup {
     html! {
         @if let (Some(plan), Some(digest)) = (&one.plan, &one.plan_digest) {
             form id={ "approve-" (plan) } method="post" action={ (href(one)) "/approve" } {
                 (parts::csrf(csrf))
                 input type="hidden" name="plan" value=(plan);
                 input type="hidden" name="digest" value=(digest);
-                button.button.(class) {
+                button.button.(class) disabled[why_not.is_some()] {
                     "Approve" @if let Some(next) = &one.next { " " (next) }
                     span.visually-hidden { " of " (name(one)) }
                 }
             }
+            @if let Some(why) = why_not { p.small.muted { (clean(why)) } }
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::{
     error::WebError,
     links::{clean, encode},
     posted::Posted,
+    rights,
     view::{
         glyph::Glyph,
         layout::Section,
@@ -59,11 +60,12 @@ pub(crate) async fn page(
         olm_ops::overview(&caller.client, &namespace, &target)
     );
     let view = view?;
+    let cannot = cannot_approve(&caller, &view).await;
     let title = name(&view.timeline.installed);
     let events = format!("/api/v1/events?installed={}/{}", encode(&namespace), encode(&target));
     let body = html! {
         (parts::crumbs(&[("/installed", "Installed")], &title))
-        div data-live=(events) { (render(&view, &snapshot, caller.csrf())) }
+        div data-live=(events) { (render(&view, &snapshot, caller.csrf(), cannot.as_deref())) }
         div.visually-hidden #announce role="status" {}
     };
     let refresh = (!is_settled(&view)).then_some(3);
@@ -93,8 +95,19 @@ pub(crate) async fn approve(
     Ok(caller.done(http::StatusCode::ACCEPTED, &home(&namespace, &name), &approved))
 }
 
-/// The live part of the page.
-pub(crate) fn render(view: &Overview, snapshot: &Snapshot, csrf: &str) -> Markup {
+/// Why the user cannot approve the pending plan.
+pub(crate) async fn cannot_approve(caller: &Caller, view: &Overview) -> Option<String> {
+    let one = &view.timeline.installed;
+    rights::cannot_approve(&caller.client, std::slice::from_ref(one)).await.remove(&one.namespace)
+}
+
+/// The live part of the page. `cannot_approve` is why the user cannot approve its pending plan.
+pub(crate) fn render(
+    view: &Overview,
+    snapshot: &Snapshot,
+    csrf: &str,
+    cannot_approve: Option<&str>,
+) -> Markup {
     let one = &view.timeline.installed;
     let card = snapshot.card(one.catalog.as_deref(), &one.package);
     let summary = card.and_then(|(source, _)| source.catalog.summary(&one.package));
@@ -117,7 +130,7 @@ pub(crate) fn render(view: &Overview, snapshot: &Snapshot, csrf: &str) -> Markup
         }
         div.split {
             div.stack #operator-main {
-                @if one.status == Status::NeedsApproval { (waits::approval(view, csrf)) }
+                @if one.status == Status::NeedsApproval { (waits::approval(view, csrf, cannot_approve)) }
                 (waits::paused(view))
                 (waits::blockers(view))
                 (create(view))

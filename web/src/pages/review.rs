@@ -85,7 +85,7 @@ fn view(model: &Model, csrf: &str) -> Markup {
                     footer.stack-s {
                         @if let Some(why) = &model.why_not { (parts::note(Tone::Info, &html! { (why) })) }
                         div.actions {
-                            @if model.waits && model.why_not.is_none() && one.plan_digest.is_some() { (approve(one, csrf, "primary")) }
+                            @if model.waits && model.why_not.is_none() && one.plan_digest.is_some() { (approve(one, csrf, "primary", None)) }
                             a.button.quiet href=(href(one)) { "Back" }
                         }
                     }

@@ -356,6 +356,38 @@ async fn missing_rights_are_shown_before_pressing() {
 }
 
 #[tokio::test]
+async fn a_button_that_would_be_refused_is_disabled_with_all_missing_rights() {
+    let (browser, fake) = Browser::at(|_| {}).await;
+    let install = "/install/olm.community/etcd?namespace=fresh";
+    assert!(!browser.get(install).await.text.contains("id=\"install\" disabled"));
+    assert!(!browser.get("/installed").await.text.contains(" disabled"));
+    for plural in ["subscriptions", "namespaces", "installplans"] {
+        fake.deny(plural);
+    }
+    // the installation
+    let page = browser.get(install).await.text;
+    let all = "Missing permissions: list and create subscriptions in namespace fresh; create namespaces.";
+    assert!(page.contains(all) && page.contains("id=\"install\" disabled"), "{page}");
+    // the approval, in the list and on the page of the operator
+    for path in ["/installed", HOME] {
+        let page = browser.get(path).await.text;
+        let form = &page[page.find("action=\"/installed/etcd/etcd/approve\"").unwrap()..];
+        let form = &form[..form.find("</form>").unwrap()];
+        let why = "Missing permission: patch installplans in namespace etcd.";
+        assert!(page.contains(why) && form.contains(" disabled"), "{path}: {page}");
+    }
+    fake.allow();
+    // and an installation without a plan
+    let page = browser.get("/install/olm.community/etcd?namespace=Not+A+Name").await.text;
+    assert!(page.contains("id=\"install\" disabled") && page.contains("There is no plan"), "{page}");
+    // a user who may list objects of a kind and not create them
+    fake.deny("etcdclusters");
+    let page = browser.get("/instances/new/etcdclusters.etcd.database.coreos.com?ns=default").await.text;
+    assert!(page.contains("Missing permission: create etcdclusters in namespace default."), "{page}");
+    assert!(page.contains("id=\"create\" name=\"action\" value=\"create\" disabled"), "{page}");
+}
+
+#[tokio::test]
 async fn the_whole_plan_is_there_to_be_read_before_it_is_approved() {
     let (browser, fake) = Browser::at(|_| {}).await;
     let path = format!("{HOME}/plan");

@@ -49,12 +49,20 @@ pub async fn fetch(client: Client) -> Result<Vec<LoadedCatalog>, Failure> {
 
 /// Why the manager did not serve the catalogs: it is missing, or the error of the request.
 pub async fn unreachable(client: &Client, error: &FetchError) -> Failure {
+    if let Some(forbidden) = forbidden(error) {
+        return forbidden;
+    }
     // Without the right to find it, the error of the request remains.
     let missing =
         installation::find(client).await.ok().and_then(|found| missing(found.as_ref(), manager_namespace()));
     missing.unwrap_or_else(|| {
         Failure::new(Code::Unexpected, error.to_string()).hint("check the manager: olm self status")
     })
+}
+
+/// The caller lacks a permission: that says nothing about the manager.
+fn forbidden(error: &FetchError) -> Option<Failure> {
+    error.is_forbidden().then(|| olm_ops::Error::Forbidden { text: error.to_string() }.into())
 }
 
 /// Fails when the manager is missing, as far as the user may see that.
@@ -140,6 +148,20 @@ fn unknown(catalogs: &[LoadedCatalog], wanted: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_caller_without_rights_gets_the_verb_and_not_the_state_of_the_manager() {
+        let text = ": services \"https:olm-manager:8080\" is forbidden: User \"nobody\" cannot get resource \
+            \"services/proxy\" in API group \"\" in the namespace \"olm\"";
+        let error =
+            FetchError::Status { from: "service olm/olm-manager".into(), status: 403, text: text.into() };
+        let failure = forbidden(&error).unwrap();
+        assert_eq!(failure.code.as_u8(), 7);
+        assert!(failure.message.contains("cannot get resource \"services/proxy\""), "{}", failure.message);
+        assert!(failure.hints[0].contains("--verb=get --resource=services/proxy"), "{:?}", failure.hints);
+        let down = FetchError::Status { from: String::new(), status: 503, text: String::new() };
+        assert!(forbidden(&down).is_none());
+    }
 
     #[test]
     fn a_missing_manager_is_reported_as_that() {

@@ -44,6 +44,14 @@ pub enum FetchError {
     Malformed { from: String, text: String },
 }
 
+impl FetchError {
+    /// Whether the API server or the manager denies the request to the caller.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Status { status: 403, .. })
+    }
+}
+
 /// The manager's certificate is self-signed, so TLS encrypts the traffic and does not authenticate the
 /// server, as with the API server's own proxy. No certificate authority is needed then; an image from scratch
 /// has none.
@@ -240,7 +248,11 @@ impl Server {
         let issued = accounts.create_token_request(MANAGER, &PostParams::default(), &request).await;
         let issued = issued.map_err(|error| FetchError::Status {
             from: self.from.clone(),
-            status: 401,
+            status: if matches!(&error, kube::Error::Api(status) if status.is_forbidden()) {
+                403
+            } else {
+                401
+            },
             text: format!(
                 ": the manager does not accept the kubeconfig's credentials, and the request for a token \
                     failed ({error}); use a kubeconfig with a bearer token"

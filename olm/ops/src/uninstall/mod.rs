@@ -18,7 +18,7 @@ use olm_api::{
     Subscription,
     subscription::{CrdPolicy, DeletionPolicy, DependencyRemoval, OperandPolicy},
 };
-use olm_plan::{Op, Plan, PlannedObject, Severity};
+use olm_plan::{Op, Plan, PlannedObject};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -167,7 +167,7 @@ pub async fn uninstall(
     let plan = operator.plan(options);
     refuse_another(&plan, options.digest.as_deref())?;
     refuse_unlisted(&operator, options)?;
-    refuse_blocked(&plan)?;
+    Error::refuse_blocked("uninstall", &plan)?;
     remove::apply(client, &operator, &plan, options).await
 }
 
@@ -197,7 +197,7 @@ pub async fn advance(client: &Client, subscription: &Subscription) -> Result<Pro
     let operator = UninstallTarget::of_subscription(client, subscription).await?;
     let plan = operator.plan(&options);
     refuse_unlisted(&operator, &options)?;
-    refuse_blocked(&plan)?;
+    Error::refuse_blocked("uninstall", &plan)?;
     remove::advance(client, &operator, &plan, subscription).await
 }
 
@@ -208,17 +208,6 @@ fn refuse_unlisted(operator: &UninstallTarget, options: &UninstallOptions) -> Re
     }
     let text = "no permission to list CustomResourceDefinitions, so CRDs of previous versions were not found";
     Err(Error::Forbidden { text: text.into() })
-}
-
-fn refuse_blocked(plan: &Plan) -> Result<(), Error> {
-    match plan.findings.iter().find(|finding| finding.severity == Severity::Block) {
-        Some(finding) => Err(Error::Refused {
-            code: finding.code.to_string(),
-            text: format!("failed to uninstall {}: {}", plan.package, finding.text),
-            fix: finding.fix.clone(),
-        }),
-        None => Ok(()),
-    }
 }
 
 /// The confirmation applies to the reviewed losses; another plan needs a new one.

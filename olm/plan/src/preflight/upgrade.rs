@@ -69,14 +69,27 @@ pub(super) fn given_up<'a>(old: &'a Value, new: &Value) -> Vec<&'a Value> {
 
 fn removed_crds(context: &Context<'_>, old: &Value, report: &mut Report) {
     let chosen = &context.input.resolved.chosen;
+    let (_, targets) =
+        crate::desired::operator_group_of(context.input.operator_groups, context.input.target_namespaces);
+    // Objects in other namespaces are not this installation's, and no less managed than before.
+    let managed = |object: &&Value| match text(object, "/metadata/namespace") {
+        "" => true,
+        namespace => targets.is_empty() || targets.iter().any(|target| target == namespace),
+    };
     for crd in given_up(old, &context.input.bundle.csv_raw) {
         let (name, kind) = (text(crd, "/name"), text(crd, "/kind"));
         let many = match context.input.facts.custom_objects.get(name) {
-            Some(Fact::Known(objects)) if objects.items.is_empty() => continue,
             Some(Fact::Known(objects)) => {
-                let names: Vec<String> = objects.items.iter().map(super::crd::name_of).collect();
-                let more = if objects.more { "more than " } else { "" };
-                format!("{more}{} {kind} objects ({})", names.len(), some_of(&names, MOST_NAMED))
+                let names: Vec<String> =
+                    objects.items.iter().filter(managed).map(super::crd::name_of).collect();
+                match (names.len(), objects.more) {
+                    (0, false) => continue,
+                    (0, true) => format!("an unknown number of {kind} objects"),
+                    (n, more) => {
+                        let more = if more { "more than " } else { "" };
+                        format!("{more}{n} {kind} objects ({})", some_of(&names, MOST_NAMED))
+                    }
+                }
             }
             Some(Fact::Unknown(why)) => {
                 report.not_checked(format!("objects of {name}"), why);

@@ -51,7 +51,9 @@ pub(crate) fn given_up() -> World {
             { "name": "things.example.com", "version": "v1", "kind": "Thing" },
             { "name": "backups.example.com", "version": "v1", "kind": "Backup" } ]);
     };
-    World::install(vec![crd(), backups], both).upgrade("1.0.1", vec![], |_| {})
+    let mut installed = World::install(vec![crd(), backups], both);
+    installed.watch(&["shop"]);
+    installed.upgrade("1.0.1", vec![], |_| {})
 }
 
 fn breaking(world: &World) -> Severity {
@@ -147,6 +149,20 @@ fn a_kind_that_is_given_up_matters_while_there_are_objects() {
     world.facts.custom_objects =
         [("backups.example.com".to_owned(), known(vec![thing("daily", json!({}))]))].into();
     assert!(world.only().text.contains("1 Backup objects (shop/daily) remain"), "{}", world.only().text);
+}
+
+#[test]
+fn objects_that_another_installation_manages_do_not_lose_their_operator() {
+    let mut other = thing("nightly", json!({}));
+    other["metadata"]["namespace"] = json!("bank");
+    let mut world = given_up();
+    let mut among = |objects: Vec<Value>| {
+        world.facts.custom_objects = [("backups.example.com".to_owned(), known(objects))].into();
+        world.findings()
+    };
+    assert_eq!(among(vec![other.clone()]), []);
+    let both = among(vec![other, thing("daily", json!({}))]);
+    assert!(both[0].text.contains("1 Backup objects (shop/daily) remain unmanaged"), "{both:#?}");
 }
 
 #[test]

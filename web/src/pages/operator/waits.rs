@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// A plan that requires approval.
-pub(super) fn approval(view: &Overview, csrf: &str) -> Markup {
+pub(super) fn approval(view: &Overview, csrf: &str, cannot: Option<&str>) -> Markup {
     let one = &view.timeline.installed;
     let steps =
         view.plan.as_ref().and_then(|p| p.status.as_ref()).map(|s| s.plan.as_slice()).unwrap_or_default();
@@ -38,7 +38,7 @@ pub(super) fn approval(view: &Overview, csrf: &str) -> Markup {
                         div.actions { (review(one, "primary")) }
                     }
                     None => div.actions {
-                        (approve(one, csrf, "primary"))
+                        (approve(one, csrf, "primary", cannot))
                         a.button href={ (href(one)) "/plan" } { "Review the plan" }
                     },
                 }
