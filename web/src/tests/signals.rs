@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use http::StatusCode;
-use serde_json::json;
 
 use super::{
     Browser,
