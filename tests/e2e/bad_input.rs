@@ -47,6 +47,15 @@ fn unknown_names_exit_3_with_the_nearest() {
 }
 
 #[test]
+fn a_caller_without_rights_gets_the_missing_verb() {
+    scenario("a_caller_without_rights_gets_the_missing_verb", async |cluster| {
+        let text = failed(&cluster, &["install", "etcd", "-n", "nowhere", "--as", "nobody"], 7)?;
+        ensure!(text.contains("User \"nobody\" cannot ") && !text.contains("self status"), "{text}");
+        Ok(())
+    });
+}
+
+#[test]
 fn a_subscription_to_an_unknown_package_is_reported() {
     scenario("a_subscription_to_an_unknown_package_is_reported", async |cluster| {
         let ns = "unknown";

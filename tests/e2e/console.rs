@@ -271,6 +271,58 @@ fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
     });
 }
 
+/// The command of a page that starts like this.
+async fn printed(page: &mut Page, starts: &str) -> Result<String> {
+    let find = format!(
+        "[...document.querySelectorAll('code, pre')].map(e => e.textContent.trim()).find(t => t.startsWith({starts:?}))"
+    );
+    page.wait_for(&format!("!!{find}"), PATIENCE).await?;
+    let command = page.eval(&find).await?;
+    command.as_str().map(str::to_owned).with_context(|| format!("no command {starts}"))
+}
+
+/// Each page prints a command that does what its button does.
+#[test]
+fn printed_commands_do_what_the_pages_do() {
+    const NAME: &str = "printed_commands_do_what_the_pages_do";
+    scenario(NAME, async |cluster| {
+        let Some((mut page, base)) = signed_in(NAME, &cluster, true).await? else { return Ok(()) };
+        let ns = "printed";
+        let home = format!("{base}/installed/{ns}/etcd");
+        let catalog = page
+            .eval("document.querySelector('a[href^=\"/catalog/\"][href$=\"/etcd\"]').getAttribute('href')");
+        let catalog = catalog.await?;
+        let install = catalog.as_str().context("the package")?.replace("/catalog/", "/install/");
+        let mut run = async |path: &str, starts: &str| -> Result<()> {
+            page.goto(path).await?;
+            let command = printed(&mut page, starts).await?;
+            let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+            cluster.olm_ok(&words).with_context(|| command.clone()).map(drop)
+        };
+        run(&format!("{base}{install}?namespace={ns}&version=0.10.1"), "olm install").await?;
+        run(&home, "olm approve").await?;
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
+        for (change, starts) in [
+            ("pause", "olm pause"),
+            ("resume", "olm resume"),
+            ("unpin", "olm unpin"),
+            ("skip&version=0.11.0", "olm skip"),
+            ("unskip&version=0.11.0", "olm skip"),
+            ("snooze", "olm snooze"),
+            ("unsnooze", "olm snooze"),
+            ("channel&channel=singlenamespace-alpha", "olm set-channel"),
+        ] {
+            run(&format!("{home}/change?what={change}"), starts).await?;
+        }
+        run(&home, "olm approve").await?;
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.11.0").await?;
+        run(&format!("{home}/rollback?to=etcdoperator.v0.10.1"), "olm rollback").await?;
+        csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
+        cluster.olm_ok(&["uninstall", "etcd", "-n", ns, "--yes"])?;
+        delete_namespace(&cluster, ns)
+    });
+}
+
 /// Install, progress and uninstall with plain links and forms.
 #[test]
 fn the_console_works_without_scripts() {

@@ -97,6 +97,7 @@ fn an_automatic_approval_is_recorded_with_the_author_of_the_request() {
         // when it is upgraded
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0"), &op("2.0.0")])).await?;
         world.installed("ns", "a", "a.v2.0.0").await?;
+        world.quiet().await?;
 
         // then the approval is automatic, in her name
         let history = olm_ops::history(&world.client, Some("ns"), "a").await?;

@@ -9,6 +9,7 @@ mod lifecycle;
 mod one_user;
 mod openid;
 mod renewal;
+mod signals;
 mod trust;
 
 use std::sync::Arc;

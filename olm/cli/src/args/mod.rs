@@ -339,6 +339,18 @@ mod tests {
     }
 
     #[test]
+    fn every_command_that_the_console_prints_is_one() {
+        let listed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/src/tests/commands.txt");
+        let listed = std::fs::read_to_string(listed).unwrap();
+        for command in listed.lines() {
+            if let Err(error) = Args::try_parse_from(command.split(' ')) {
+                panic!("{command}: {error}");
+            }
+        }
+        assert!(listed.lines().count() > 10);
+    }
+
+    #[test]
     fn durations_have_units() {
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
