@@ -151,10 +151,6 @@ mod tests {
         let object = |op: &str| json!([{ "gvk": "ConfigMap.v1", "ns": "ns", "name": "a", "op": op }]);
         assert_eq!(reason("objects", object("update")), None);
         assert_eq!(reason("objects", object("delete")).as_deref(), Some("1 object deleted"));
-        // Every upgrade deletes roles of the replaced version.
-        let role =
-            json!([{ "gvk": "Role.v1.rbac.authorization.k8s.io", "ns": "ns", "name": "a", "op": "delete" }]);
-        assert_eq!(reason("objects", role), None);
         assert_eq!(reason("action", json!("rollback")).as_deref(), Some("not an upgrade"));
     }
 }
