@@ -151,6 +151,10 @@ pub struct CatalogSourceStatus {
     /// When the source was last read, or found unchanged (not upstream).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_success: Option<Time>,
+    /// The value of annotation `olm.refreshRequested` whose read has ended (not upstream). Flux reports
+    /// `lastHandledReconcileAt` likewise.
+    #[serde(deserialize_with = "empty_as_none", skip_serializing_if = "Option::is_none")]
+    pub last_handled_refresh: Option<String>,
     /// Number of packages served (not upstream).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packages: Option<i32>,

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ListParams, Patch, PatchParams},
 };
-use olm_api::{CatalogSource, catalog_source, names};
+use olm_api::{CatalogSource, names};
 use olm_engine::site::manager_namespace;
 use serde_json::json;
 
@@ -23,8 +23,6 @@ use crate::{
     output::Listing,
 };
 
-const SECOND: SignedDuration = SignedDuration::from_secs(1);
-
 /// Interval of polling for the state of the catalogs.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -37,21 +35,16 @@ pub async fn run(global: &Global, args: CatalogRefreshArgs) -> Result<(), Failur
         PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.to_owned()), ..PatchParams::default() };
     let mut sources = Vec::new();
     for source in chosen {
-        let api = api_of(&client, &source);
-        let before = last_read(&source);
-        if args.wait.wait && before.is_some_and(|before| Timestamp::now().duration_since(before) < SECOND) {
-            // Times of a status have no fractions: a read of the same second could not be told apart.
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-        let patched = api.patch(&source.name_any(), &params, &Patch::Merge(&patch)).await?;
+        let patched =
+            api_of(&client, &source).patch(&source.name_any(), &params, &Patch::Merge(&patch)).await?;
         eprintln!("requested a refresh of CatalogSource {}", place(&patched));
-        sources.push((before, patched));
+        sources.push(patched);
     }
     let deadline = Instant::now() + args.wait.timeout;
     let mut rows = Vec::new();
-    for (before, source) in sources {
-        let source = match args.wait.wait && !is_local(&source) {
-            true => read_again(&api_of(&client, &source), source, before, deadline).await?,
+    for source in sources {
+        let source = match args.wait.wait {
+            true => handled(&api_of(&client, &source), source, &now, deadline).await?,
             false => source,
         };
         rows.push(Row::of(&source));
@@ -101,66 +94,29 @@ fn place(source: &CatalogSource) -> String {
     format!("{}/{}", source.namespace().unwrap_or_default(), source.name_any())
 }
 
-/// The newest read that the status reports; a failed one only where the source is an image.
-fn last_read(source: &CatalogSource) -> Option<Timestamp> {
-    let status = source.status.as_ref()?;
-    let times = [&status.last_success, &status.latest_image_registry_poll];
-    times.into_iter().flatten().map(|time| time.0).max()
-}
-
-/// Whether the source is read every few seconds, so that its status does not report each read.
-fn is_local(source: &CatalogSource) -> bool {
-    let local =
-        [catalog_source::SOURCE_DIRECTORY, catalog_source::SOURCE_CONFIGMAP, catalog_source::SOURCE_INTERNAL];
-    local.contains(&source.spec.source_type.as_str())
-}
-
-/// Waits until a newer read is reported.
-async fn read_again(
+/// Waits until the read that `requested` asks for has ended.
+async fn handled(
     api: &Api<CatalogSource>,
     mut source: CatalogSource,
-    before: Option<Timestamp>,
+    requested: &str,
     deadline: Instant,
 ) -> Result<CatalogSource, Failure> {
-    loop {
-        if last_read(&source) > before {
-            return match reading(&source) {
-                Reading::Failed { message, .. } => {
-                    let text = format!("failed to read catalog {}: {message}", place(&source));
-                    Err(Failure::new(Code::Unexpected, text)
-                        .hint("fix the cause; the manager retries automatically"))
-                }
-                Reading::Ready(_) | Reading::Pending(_) => Ok(source),
-            };
-        }
+    while source.status.as_ref().and_then(|status| status.last_handled_refresh.as_deref()) != Some(requested)
+    {
         if Instant::now() >= deadline {
             let text = format!("timed out waiting for catalog {}", place(&source));
             return Err(Failure::new(Code::Timeout, text)
-                .hint("the manager continues; `olm catalog sources` shows the state")
+                .hint("the manager continues; `olm catalog list` shows the state")
                 .hint("check the manager: olm self status"));
         }
         tokio::time::sleep(POLL_INTERVAL).await;
         source = api.get(&source.name_any()).await?;
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_newest_reported_read_counts() {
-        let mut source: CatalogSource = serde_json::from_value(json!({
-            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
-            "metadata": { "name": "c", "namespace": "olm" }, "spec": { "sourceType": "grpc" },
-        }))
-        .unwrap();
-        assert_eq!(last_read(&source), None);
-        source.status = serde_json::from_value(json!({
-            "lastSuccess": "2026-01-01T00:00:01Z", "latestImageRegistryPoll": "2026-01-01T00:00:02Z",
-        }))
-        .unwrap();
-        assert_eq!(last_read(&source).unwrap().to_string(), "2026-01-01T00:00:02Z");
-        assert_eq!(place(&source), "olm/c");
+    match reading(&source) {
+        Reading::Failed { message, .. } => {
+            let text = format!("failed to read catalog {}: {message}", place(&source));
+            Err(Failure::new(Code::Unexpected, text).hint("fix the cause; the manager retries automatically"))
+        }
+        Reading::Ready(_) | Reading::Pending(_) => Ok(source),
     }
 }

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use olm_api::{
     CatalogSource, CatalogSourceStatus, Condition,
     catalog_source::{ConnectionState, RegistryService},
-    condition,
+    condition, names,
 };
 use olm_engine::{
     catalogs::Problem,
@@ -109,6 +109,10 @@ fn status(
     status.resolved_source = served.and(view.resolved.as_ref()).map(|text| truncate(text, TEXT));
     let is_local = requested.is_some_and(RequestedSource::is_local);
     status.last_success = last_success(status.last_success.take(), view.last_success, is_local);
+    // A new value starts a read at once.
+    if !view.running {
+        status.last_handled_refresh = source.annotations().get(names::ANNOTATION_REFRESH).cloned();
+    }
 
     let problems = || {
         view.notes
@@ -304,6 +308,23 @@ mod tests {
         assert_eq!(status.resolved_source.as_deref(), Some("quay.io/x/cat:v1@sha256:1"));
         assert_eq!(status.latest_image_registry_poll, Some(Time(at(1))));
         assert_eq!(condition_of(&status, "Stale"), None);
+    }
+
+    #[test]
+    fn a_requested_refresh_is_handled_when_its_read_has_ended() {
+        let mut source = source();
+        let mut handled = |running: bool| {
+            let view = View { running, ..view(None) };
+            let status = status(&source, &inputs(&view, Some(&image())), "olm", at(1));
+            let handled = status.last_handled_refresh.clone();
+            source.status = Some(status);
+            source.annotations_mut().insert(names::ANNOTATION_REFRESH.into(), "1".into());
+            handled
+        };
+        assert_eq!(handled(false), None);
+        assert_eq!(handled(true), None);
+        assert_eq!(handled(false).as_deref(), Some("1"));
+        assert_eq!(handled(true).as_deref(), Some("1"));
     }
 
     #[test]
