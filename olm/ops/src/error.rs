@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use olm_bundle::permissions::{Level, level};
 use olm_engine::{CATALOG_OUT_OF_SIGHT, Refusal};
 use olm_plan::{FindingCode, Plan, Severity};
 use olm_resolver::Explanation;
@@ -196,7 +197,8 @@ impl Error {
 }
 
 /// The command by which an administrator grants the missing right, parsed from the API server's message.
-/// Refusals of admission plugins have other messages, and no such grant resolves them.
+/// Refusals of admission plugins have other messages, and no such grant resolves them. A right that leads to
+/// others, such as a token of another account, is not proposed.
 fn missing_right(text: &str) -> Option<String> {
     let (_, rest) = text.split_once("User \"")?;
     let (user, rest) = rest.split_once("\" cannot ")?;
@@ -208,7 +210,8 @@ fn missing_right(text: &str) -> Option<String> {
     // The text becomes part of a command: only characters without a meaning to the shell are accepted.
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._:@/".contains(c);
     let mut words = [user, verb, resource, group].into_iter().chain(namespace);
-    if !words.all(|word| word.chars().all(plain)) {
+    let printable = words.all(|word| word.chars().all(plain));
+    if !printable || level(verb, group, resource, namespace) != Level::Low {
         return Some("ask an administrator for this permission".into());
     }
     let name = format!("{verb}-{}", resource.replace('/', "-"));
@@ -273,6 +276,10 @@ mod tests {
         // a name cannot run a command
         let hostile = words.replace("ada", "`rm`");
         assert_eq!(hint(&hostile).as_deref(), Some("ask an administrator for this permission"));
+        // nor does it propose the rights of other accounts
+        let token = "serviceaccounts \"olm-manager\" is forbidden: User \"ada\" cannot create resource \
+            \"serviceaccounts/token\" in API group \"\" in the namespace \"olm\"";
+        assert_eq!(hint(token).as_deref(), Some("ask an administrator for this permission"));
         assert_eq!(hint("admission webhook \"x\" denied the request"), None);
     }
 

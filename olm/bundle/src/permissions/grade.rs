@@ -64,6 +64,13 @@ const IDENTITIES: &[&str] = &["users", "groups", "serviceaccounts"];
 /// Access to a running pod.
 const INTO_PODS: &[&str] = &["pods/exec", "pods/attach", "pods/portforward"];
 
+/// Risk level of a verb on all objects of a resource; without a namespace, in the whole cluster.
+#[must_use]
+pub fn level(verb: &str, group: &str, resource: &str, namespace: Option<&str>) -> Level {
+    let right = Right { namespace, group, resource, name: None, verb, url: false };
+    grade(&right, &BTreeSet::new()).0
+}
+
 /// Risk level of a right, with the reason.
 pub(super) fn grade(right: &Right<'_>, own_crds: &BTreeSet<&str>) -> (Level, Option<&'static str>) {
     let verb = right.verb;

@@ -14,7 +14,7 @@ mod rights;
 mod score;
 mod webhooks;
 
-pub use grade::{Level, PermissionRule};
+pub use grade::{Level, PermissionRule, level};
 pub use rights::Rights;
 pub use score::{percentile, risk, score};
 
