@@ -148,9 +148,11 @@ mod tests {
         );
         assert_eq!(reason("findings", found("NotChecked", "info")), None);
         assert_eq!(reason("findings", found("ImageNotPullable", "warn")).as_deref(), Some("1 finding"));
-        let object = |op: &str| json!([{ "gvk": "ConfigMap.v1", "ns": "ns", "name": "a", "op": op }]);
-        assert_eq!(reason("objects", object("update")), None);
-        assert_eq!(reason("objects", object("delete")).as_deref(), Some("1 object deleted"));
+        let object = |gvk: &str, op: &str| json!([{ "gvk": gvk, "ns": "ns", "name": "a", "op": op }]);
+        assert_eq!(reason("objects", object("ConfigMap.v1", "update")), None);
+        assert_eq!(reason("objects", object("ConfigMap.v1", "delete")).as_deref(), Some("1 object deleted"));
+        // The permissions show the difference of the replaced roles.
+        assert_eq!(reason("objects", object("Role.v1.rbac.authorization.k8s.io", "delete")), None);
         assert_eq!(reason("action", json!("rollback")).as_deref(), Some("not an upgrade"));
     }
 }
