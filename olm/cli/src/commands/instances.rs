@@ -4,12 +4,12 @@ use olm_ops::Instance;
 
 use super::installed;
 use crate::{
-    args::{Global, InstancesArgs},
+    args::{Global, NameArgs},
     exit::{Code, Failure},
     output::{Listing, age},
 };
 
-pub async fn run(global: &Global, args: InstancesArgs) -> Result<(), Failure> {
+pub async fn run(global: &Global, args: NameArgs) -> Result<(), Failure> {
     let (client, operator) = installed::find(global, &args.name).await?;
     let mut also = vec![operator.namespace.clone()];
     also.extend(operator.watches.iter().filter(|namespace| !namespace.is_empty()).cloned());

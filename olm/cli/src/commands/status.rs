@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use olm_ops::{StepState, Timeline};
 
 use crate::{
-    args::{Global, StatusArgs},
+    args::{Global, NameArgs},
     context,
     exit::Failure,
     output::{age, print_one, table},
     prose::printable,
 };
 
-pub async fn run(global: &Global, args: StatusArgs) -> Result<(), Failure> {
+pub async fn run(global: &Global, args: NameArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let installed = olm_ops::find_installed(&client, global.namespace.as_deref(), &args.name).await?;
     let timeline = olm_ops::timeline(&client, &installed.namespace, &installed.name).await?;
