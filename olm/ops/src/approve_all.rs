@@ -44,9 +44,10 @@ pub enum BulkOutcome {
     Failed,
 }
 
-/// Approves each plan of a namespace, or of all, that waits for approval and needs no review: it adds no HIGH
-/// permission, deletes nothing, installs no other operator, has no warning and is no rollback. Exactly the
-/// examined content is approved. With `upgrades_only`, plans of new installations are left out.
+/// Approves each plan of a namespace, or of all, that waits for approval and needs no review: it has no
+/// [review points](Plan::review_points), and, because its approver does not see it, installs no other operator,
+/// has no warning and is an installation or upgrade. Exactly the examined content is approved. With
+/// `upgrades_only`, plans of new installations are left out.
 ///
 /// # Errors
 /// [`Error::Forbidden`] when the operators may not be listed. The failure of one plan is part of the result.
@@ -109,12 +110,9 @@ fn needs_review(plan: &Plan) -> Option<String> {
     let mut points = plan.review_points();
     let covered = |finding: &&Finding| finding.code != FindingCode::HighRightsAdded;
     let findings = plan.findings.iter().filter(|finding| finding.severity != Severity::Info).filter(covered);
-    for (n, what) in [(plan.along.len(), "other operator"), (findings.count(), "finding")] {
-        match n {
-            0 => {}
-            1 => points.push(format!("1 {what}")),
-            n => points.push(format!("{n} {what}s")),
-        }
+    let counts = [(plan.along.len(), "other operator", " installed"), (findings.count(), "finding", "")];
+    for (n, what, done) in counts.into_iter().filter(|(n, ..)| *n > 0) {
+        points.push(format!("{n} {what}{}{done}", if n == 1 { "" } else { "s" }));
     }
     if !matches!(plan.action, PlanAction::Install | PlanAction::Upgrade) {
         points.push("not an upgrade".to_owned());

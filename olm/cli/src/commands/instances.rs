@@ -1,12 +1,10 @@
 //! `olm instances`.
 
-use olm_ops::Instance;
-
 use super::installed;
 use crate::{
     args::{Global, NameArgs},
     exit::{Code, Failure},
-    output::{Listing, age},
+    output::{Listing, age_of},
 };
 
 pub async fn run(global: &Global, args: NameArgs) -> Result<(), Failure> {
@@ -35,16 +33,11 @@ pub async fn run(global: &Global, args: NameArgs) -> Result<(), Failure> {
             ("KIND", |i| i.kind.clone()),
             ("NAME", |i| i.name.clone()),
             ("STATE", |i| i.state.clone()),
-            ("AGE", created),
+            ("AGE", |i| i.created.as_deref().map(age_of).unwrap_or_default()),
         ],
         wide: &[("API VERSION", |i| i.api_version.clone())],
         name: |i| format!("{}/{}", i.plural, i.name),
         empty: "No custom resources found.",
     }
     .print(&args.out)
-}
-
-fn created(instance: &Instance) -> String {
-    let created = instance.created.as_deref().and_then(|created| created.parse().ok());
-    created.map(|created| age(created, jiff::Timestamp::now())).unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use crate::{
     args::{Global, NameArgs},
     context,
     exit::Failure,
-    output::{age, print_one, table},
+    output::{age_of, print_one, table},
     prose::printable,
 };
 
@@ -65,13 +65,11 @@ fn text(timeline: &Timeline) -> String {
         }
     }
     if !timeline.events.is_empty() {
-        let now = jiff::Timestamp::now();
         let rows: Vec<Vec<String>> = timeline
             .events
             .iter()
             .map(|e| {
-                let seen = e.time.parse().map(|t| age(t, now)).unwrap_or_default();
-                vec![seen, e.type_.clone(), e.reason.clone(), e.object.clone(), e.message.clone()]
+                vec![age_of(&e.time), e.type_.clone(), e.reason.clone(), e.object.clone(), e.message.clone()]
             })
             .collect();
         let _ = write!(out, "\n\n{}", table(&["AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"], &rows));

@@ -40,10 +40,12 @@ pub async fn run(global: &Global, args: CatalogRefreshArgs) -> Result<(), Failur
         let api = api_of(&client, &source);
         let before = last_read(&source);
         if args.wait.wait && before.is_some_and(|before| Timestamp::now().duration_since(before) < SECOND) {
-            // Times of a status have no fractions: a read of the same second could not be told apart.
+            // Times of a status have no fractions: a second read within the same second would not be seen.
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        let patched = api.patch(&source.name_any(), &params, &Patch::Merge(&patch)).await?;
+        let patched = api.patch(&source.name_any(), &params, &Patch::Merge(&patch)).await;
+        let patched =
+            patched.map_err(olm_ops::Error::kube(format!("patch CatalogSource {}", place(&source))))?;
         eprintln!("requested a refresh of CatalogSource {}", place(&patched));
         sources.push((before, patched));
     }
