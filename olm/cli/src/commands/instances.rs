@@ -9,11 +9,7 @@ use crate::{
 
 pub async fn run(global: &Global, args: NameArgs) -> Result<(), Failure> {
     let (client, operator) = installed::find(global, &args.name).await?;
-    let mut also = vec![operator.namespace.clone()];
-    also.extend(operator.watches.iter().filter(|namespace| !namespace.is_empty()).cloned());
-    also.sort();
-    also.dedup();
-    let found = olm_ops::readable_instances(&client, &operator.namespace, &operator.name, &also).await?;
+    let found = olm_ops::readable_instances(&client, &operator.namespace, &operator.name).await?;
     if found.instances.is_empty() && !found.not_listed.is_empty() {
         let message = format!("missing permission: {}", found.not_listed.join("; "));
         return Err(installed::whom_to_ask(
