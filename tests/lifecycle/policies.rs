@@ -350,13 +350,21 @@ fn t21_high_rights_take_the_approval_of_two_users() {
         let plan = text(&plan, "/metadata/name");
         let (jane, joe) = (administrator(&world, "jane"), administrator(&world, "joe"));
 
-        // when no approver is on record yet, a user cannot record another user as the first
+        // when no approver is on record yet, a user cannot record another user as the first, nor change what
+        // approvers are shown
         let digest = world.get("InstallPlan", "ns", plan).await?["spec"]["planDigest"].clone();
-        let forged = json!({ "user": "root", "digest": digest }).to_string();
-        let forged = json!({ "metadata": { "annotations": { "olm.firstApproval": forged } } });
-        let refused = world.patch_as(&joe, ("InstallPlan", "ns", plan), &forged).await;
-        let refused = refused.err().map(|error| format!("{error:#}")).unwrap_or_default();
-        ensure!(refused.contains("written by the manager"), "{refused}");
+        let first = json!({ "user": "root", "digest": digest }).to_string();
+        for (key, forged) in [
+            ("olm.firstApproval", json!(first)),
+            ("olm.planReview", json!("")),
+            ("olm.planSummary", json!("nothing changes")),
+            ("olm.approvalNeeded", json!("none")),
+        ] {
+            let forged = json!({ "metadata": { "annotations": { key: forged } } });
+            let refused = world.patch_as(&joe, ("InstallPlan", "ns", plan), &forged).await;
+            let refused = refused.err().map(|error| format!("{error:#}")).unwrap_or_default();
+            ensure!(refused.contains("written by the manager"), "{key}: {refused}");
+        }
 
         // when one user approves it, even twice, then it waits for another
         for _ in 0..2 {

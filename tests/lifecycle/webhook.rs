@@ -144,6 +144,8 @@ async fn script(world: &World) -> Result<Vec<String>> {
         (bob, installplan, "made", label),
         (bob, installplan, "made", note("approvedBy", "bob")),
         (bob, installplan, "made", note("contentDigest", "e")),
+        (bob, installplan, "made", note("planReview", "nothing")),
+        (bob, installplan, "made", note("approvalNeeded", "nothing")),
         (bob, installplan, "made", json!({ "spec": { "planDigest": "q" } })),
         (bob, installplan, "made", json!({ "spec": { "clusterServiceVersionNames": ["b.v1"] } })),
         (bob, installplan, "made", approved(true)),

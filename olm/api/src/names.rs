@@ -57,13 +57,13 @@ pub const ANNOTATION_EXCLUDE_GLOBAL: &str = "olm.operatorframework.io/exclude-gl
 pub const ANNOTATION_INSTALLED_ALONGSIDE: &str = "operatorframework.io/installed-alongside";
 /// Annotation on InstallPlan and approved objects: digest of the approved plan (not upstream).
 pub const ANNOTATION_PLAN_DIGEST: &str = "olm.planDigest";
-/// Annotation on an InstallPlan: summary of its changes in one line.
+/// Annotation on an InstallPlan: summary of its changes in one line (only the manager writes it).
 pub const ANNOTATION_PLAN_SUMMARY: &str = "olm.planSummary";
-/// Annotation on an InstallPlan: what to review before an approval, in words; empty where nothing is (not
-/// upstream).
+/// Annotation on an InstallPlan: what to review before an approval, in words; empty if nothing (not upstream;
+/// only the manager writes it).
 pub const ANNOTATION_PLAN_REVIEW: &str = "olm.planReview";
 /// Annotation on InstallPlan: digests of the parts of the plan, as JSON, for comparison with a later plan
-/// (not upstream).
+/// (not upstream; only the manager writes it).
 pub const ANNOTATION_PLAN_PARTS: &str = "olm.planParts";
 
 /// Annotation on a Subscription that a plan created for a dependency: the Subscriptions of the same namespace
@@ -106,7 +106,8 @@ pub const ANNOTATION_CONTENT_DIGEST: &str = "olm.contentDigest";
 /// Annotation on InstallPlan: the first of two approvals that an InstallPolicy requires, as JSON (not
 /// upstream; only the manager writes it).
 pub const ANNOTATION_FIRST_APPROVAL: &str = "olm.firstApproval";
-/// Annotation on InstallPlan: the rights that its approver must hold (not upstream).
+/// Annotation on InstallPlan: the rights that its approver must hold (not upstream; only the manager writes
+/// it).
 pub const ANNOTATION_APPROVAL_NEEDED: &str = "olm.approvalNeeded";
 
 /// Annotation on a CatalogSource: any other value than before makes the manager read the source at once (not

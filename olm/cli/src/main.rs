@@ -72,6 +72,9 @@ fn main() -> ExitCode {
 /// Handles a shell's request for completion; errors are suppressed, as they would appear in the middle of the
 /// command line.
 fn completes() -> bool {
+    if names::is_refresh() {
+        return true;
+    }
     if plugin::is_completer() {
         // A closed pipe is not an error.
         _ = plugin::complete();

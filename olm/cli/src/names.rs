@@ -1,13 +1,16 @@
 //! Names for shell completion: packages, channels, versions, installed operators and namespaces.
 //!
-//! Commands that read the cluster's catalogs cache the names in the user's cache folder, and completion
-//! refreshes an old cache. Errors are ignored and time is limited, because a shell is waiting.
+//! Commands that read the cluster's catalogs cache the names in the user's cache folder. Completion refreshes an
+//! old cache in another process, because a shell is waiting. Errors are ignored.
 
 use std::{
     ffi::OsString,
     hash::{DefaultHasher, Hash as _, Hasher as _},
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant, SystemTime},
 };
 
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -29,8 +32,15 @@ const FRESH: Duration = Duration::from_secs(600);
 /// The same for installed operators and namespaces, which change more often.
 const RECENT: Duration = Duration::from_secs(60);
 
-/// A longer delay is noticeable in a shell.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// Longest wait for a refresh; a longer delay is noticeable in a shell.
+const PATIENCE: Duration = Duration::from_millis(40);
+/// Poll interval of that wait.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Time limit of a refresh.
+const REFRESH: Duration = Duration::from_secs(5);
+/// Environment variable of the process that refreshes the cache: the file to refresh.
+const REFRESHES: &str = "OLM_COMPLETE_REFRESH";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -140,7 +150,7 @@ impl Line {
         Some(installed.and_then(|known| known.package).unwrap_or(target))
     }
 
-    /// The names of a file of the cache; an old file is written again first.
+    /// The names of a file of the cache; an old file is refreshed, for the next completion at the latest.
     fn cached(
         &self,
         file: &str,
@@ -151,9 +161,10 @@ impl Line {
         let written = std::fs::metadata(&path).and_then(|file| file.modified());
         let age = written.ok().and_then(|then| SystemTime::now().duration_since(then).ok());
         if age.is_none_or(|age| age > fresh) {
-            // Old names are better than none when the cluster does not answer in time.
-            if let Some(names) = in_time(fetch) {
-                _ = write(&path, &names);
+            match std::env::var(REFRESHES) {
+                Err(_) => refresh(file),
+                Ok(requested) if requested != file => {}
+                Ok(_) => _ = in_time(fetch).map(|names| write(&path, &names)),
             }
         }
         read(&path)
@@ -245,11 +256,39 @@ fn write(path: &Path, names: &[Known]) -> std::io::Result<()> {
     std::fs::rename(&partial, path)
 }
 
+/// Whether this is the process that refreshes the cache, which is done then.
+pub fn is_refresh() -> bool {
+    if std::env::var_os(REFRESHES).is_none() {
+        return false;
+    }
+    let line = Line::current();
+    for names in [Line::packages, Line::versions, Line::installed, Line::namespaces] {
+        names(&line);
+    }
+    true
+}
+
+/// Refreshes a file of the cache in another process, which may outlive this one: clusters answer slowly, and
+/// credential plugins block.
+fn refresh(file: &str) {
+    let mut words = std::env::args_os();
+    let (Some(name), Ok(program)) = (words.next(), std::env::current_exe()) else { return };
+    let mut command = Command::new(program);
+    command.arg0(name).args(words).env(REFRESHES, file);
+    // A shell reads the output of a completion to its end.
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(mut refreshing) = command.spawn() else { return };
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE && matches!(refreshing.try_wait(), Ok(None)) {
+        thread::sleep(POLL_INTERVAL);
+    }
+}
+
 /// Reads names from the cluster, within the time limit.
 fn in_time(fetch: impl Future<Output = Option<Vec<Known>>>) -> Option<Vec<Known>> {
     _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().ok()?;
-    let fetched = runtime.block_on(async { tokio::time::timeout(PATIENCE, fetch).await });
+    let fetched = runtime.block_on(async { tokio::time::timeout(REFRESH, fetch).await });
     runtime.shutdown_background();
     fetched.ok().flatten()
 }

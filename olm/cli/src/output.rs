@@ -272,6 +272,11 @@ fn plural(kind: &str, n: usize) -> String {
     }
 }
 
+/// The age of a time in RFC 3339; empty for other text.
+pub fn age_of(time: &str) -> String {
+    time.parse().map(|time| age(time, jiff::Timestamp::now())).unwrap_or_default()
+}
+
 /// `3m12s`, as kubectl prints ages.
 pub fn age(since: jiff::Timestamp, now: jiff::Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(since.as_second()).max(0);

@@ -91,7 +91,7 @@ impl Route {
 fn choose(url: &Uri, environment: &Environment, server: &Uri) -> Result<Option<Intercept>, kube::Error> {
     let matcher = |except: &str| Matcher::builder().all(url.to_string()).no(except).build();
     let proxy = matcher("").intercept(server).ok_or_else(|| unsupported(url))?;
-    // The client library does not tell where it found the URL.
+    // The client library does not report the source of the URL.
     let is_of_environment = environment.proxy.as_ref() == Some(url);
     let is_excepted = is_loopback(server) || matcher(&environment.except).intercept(server).is_none();
     Ok(Some(proxy).filter(|_| !(is_of_environment && is_excepted)))

@@ -44,9 +44,10 @@ pub enum BulkOutcome {
     Failed,
 }
 
-/// Approves each plan of a namespace, or of all, that waits for approval and needs no review: it adds no HIGH
-/// permission, deletes nothing, installs no other operator, has no warning and is no rollback. Exactly the
-/// examined content is approved. With `upgrades_only`, plans of new installations are left out.
+/// Approves each plan of a namespace, or of all, that waits for approval and needs no review: it has no
+/// [review points](Plan::review_points), and, because its approver does not see it, installs no other operator,
+/// has no warning and is an installation or upgrade. Exactly the examined content is approved. With
+/// `upgrades_only`, plans of new installations are left out.
 ///
 /// # Errors
 /// [`Error::Forbidden`] when the operators may not be listed. The failure of one plan is part of the result.
@@ -109,12 +110,9 @@ fn needs_review(plan: &Plan) -> Option<String> {
     let mut points = plan.review_points();
     let covered = |finding: &&Finding| finding.code != FindingCode::HighRightsAdded;
     let findings = plan.findings.iter().filter(|finding| finding.severity != Severity::Info).filter(covered);
-    for (n, what) in [(plan.along.len(), "other operator"), (findings.count(), "finding")] {
-        match n {
-            0 => {}
-            1 => points.push(format!("1 {what}")),
-            n => points.push(format!("{n} {what}s")),
-        }
+    let counts = [(plan.along.len(), "other operator", " installed"), (findings.count(), "finding", "")];
+    for (n, what, done) in counts.into_iter().filter(|(n, ..)| *n > 0) {
+        points.push(format!("{n} {what}{}{done}", if n == 1 { "" } else { "s" }));
     }
     if !matches!(plan.action, PlanAction::Install | PlanAction::Upgrade) {
         points.push("not an upgrade".to_owned());
@@ -148,9 +146,11 @@ mod tests {
         );
         assert_eq!(reason("findings", found("NotChecked", "info")), None);
         assert_eq!(reason("findings", found("ImageNotPullable", "warn")).as_deref(), Some("1 finding"));
-        let object = |op: &str| json!([{ "gvk": "ConfigMap.v1", "ns": "ns", "name": "a", "op": op }]);
-        assert_eq!(reason("objects", object("update")), None);
-        assert_eq!(reason("objects", object("delete")).as_deref(), Some("1 object deleted"));
+        let object = |gvk: &str, op: &str| json!([{ "gvk": gvk, "ns": "ns", "name": "a", "op": op }]);
+        assert_eq!(reason("objects", object("ConfigMap.v1", "update")), None);
+        assert_eq!(reason("objects", object("ConfigMap.v1", "delete")).as_deref(), Some("1 object deleted"));
+        // The permissions show the difference of the replaced roles.
+        assert_eq!(reason("objects", object("Role.v1.rbac.authorization.k8s.io", "delete")), None);
         assert_eq!(reason("action", json!("rollback")).as_deref(), Some("not an upgrade"));
     }
 }

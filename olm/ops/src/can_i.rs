@@ -1,4 +1,4 @@
-//! Whether the caller may perform an operation, right by right, and whom to ask for a missing one.
+//! The rights that an operation needs, which of them the caller holds, and who can grant the others.
 
 use k8s_openapi::api::{
     authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
@@ -16,7 +16,7 @@ use crate::{error::Error, manifests::ADMIN_ROLE};
 const GROUP: &str = "operators.coreos.com";
 
 /// Maximum number of users and groups that are named.
-const ASKED: usize = 3;
+const NAMED: usize = 3;
 
 /// An operation of the command line and the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,8 +129,7 @@ pub async fn administrators(client: &Client, namespace: &str) -> Vec<String> {
     among(local.chain(global))
 }
 
-/// The users and groups of bindings to administrators' roles; ServiceAccounts and the system's groups cannot be
-/// asked.
+/// The users and groups of bindings to administrators' roles, without ServiceAccounts and the system's groups.
 fn among(bindings: impl Iterator<Item = (RoleRef, Option<Vec<Subject>>)>) -> Vec<String> {
     let roles = ["admin", "cluster-admin", ADMIN_ROLE];
     let mut out = Vec::new();
@@ -147,7 +146,7 @@ fn among(bindings: impl Iterator<Item = (RoleRef, Option<Vec<Subject>>)>) -> Vec
             }
         }
     }
-    out.truncate(ASKED);
+    out.truncate(NAMED);
     out
 }
 

@@ -64,7 +64,7 @@ pub(super) fn managed_by<I: std::borrow::Borrow<Instance>>(
 }
 
 /// The namespaces that an operator watches; an empty name stands for all.
-fn watched(operator: &Installed) -> Vec<String> {
+pub(super) fn watched(operator: &Installed) -> Vec<String> {
     if operator.watches.is_empty() { vec![operator.namespace.clone()] } else { operator.watches.clone() }
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{
     error::Error,
-    instances::{Instance, list_in, list_of_crd, list_watched, managed_by},
+    instances::{Instance, list_in, list_of_crd, managed_by, watched},
     list::World,
 };
 
@@ -18,7 +18,7 @@ pub struct ReadableInstances {
 }
 
 /// The custom resources that an installed operator manages. A kind that the caller may not list in all
-/// namespaces is listed in the namespaces that the operator watches, else in `also`.
+/// namespaces is listed in those that the operator watches; if it watches all, in its own.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Forbidden`] when the operator's own objects may not be listed.
@@ -26,7 +26,6 @@ pub async fn readable_instances(
     client: &Client,
     namespace: &str,
     target: &str,
-    also: &[String],
 ) -> Result<ReadableInstances, Error> {
     let world = World::read(client, Some(namespace)).await?;
     let view = world.find(target)?;
@@ -38,14 +37,14 @@ pub async fn readable_instances(
             out.instances.extend(managed_by(list, &operator));
             continue;
         }
-        if let Some(list) = list_watched(client, crd, &operator).await? {
-            out.instances.extend(list);
-            continue;
+        let mut namespaces = watched(&operator);
+        if namespaces.iter().any(String::is_empty) {
+            out.not_listed.push(format!("list {} in all namespaces", crd.name));
+            namespaces = vec![operator.namespace.clone()];
         }
-        out.not_listed.push(format!("list {} in all namespaces", crd.name));
-        for namespace in also {
+        for namespace in &namespaces {
             match list_in(client, crd, std::slice::from_ref(namespace)).await? {
-                Some(list) => out.instances.extend(managed_by(list, &operator)),
+                Some(list) => out.instances.extend(list),
                 None => out.not_listed.push(format!("list {} in namespace {namespace}", crd.name)),
             }
         }

@@ -175,12 +175,13 @@ pub fn approval(plan: &InstallPlan) -> Approval {
     let entry = managers.filter(wrote).max_by_key(|entry| entry.time.as_ref().map(|t| t.0));
     let by = plan.annotations().get(names::ANNOTATION_APPROVED_BY).cloned();
     let requested_by = plan.annotations().get(names::ANNOTATION_REQUESTED_BY).cloned();
-    // The manager does not record the author of plans before this version, or of a request without a record.
-    let manager = manager_user(manager_namespace());
-    let permitted = plan.spec.approval == Automatic && by.as_ref().is_none_or(|by| *by == manager);
+    // A user may withdraw the manager's approval and approve the plan again.
+    let by_manager = by.as_ref().is_none_or(|by| *by == manager_user(manager_namespace()));
+    // Plans of an earlier manager, and of a request without a recorded author, do not name the author.
+    let automatic = by_manager && (requested_by.is_some() || plan.spec.approval == Automatic);
     Approval {
-        automatic: requested_by.is_some() || permitted,
-        requested_by,
+        automatic,
+        requested_by: requested_by.filter(|_| automatic),
         policy: plan.spec.approval.to_string(),
         by,
         with: entry.and_then(|entry| entry.manager.clone()),

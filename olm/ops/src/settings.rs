@@ -57,9 +57,9 @@ struct SettingPatch {
 /// Applies a change. Catalogs are needed for `Snooze` and `Channel` only.
 ///
 /// # Errors
-/// [`Error::NotFound`], also for a channel that the package does not have; [`Error::Refused`] for an operator without a Subscription, and when there is no
-/// available upgrade to skip or snooze; [`Error::Unresolvable`] when the newest version is unknown;
-/// [`Error::Forbidden`].
+/// [`Error::NotFound`], also for a channel that the package does not have; [`Error::Refused`] for an operator
+/// without a Subscription, and when there is no available upgrade to skip or snooze; [`Error::Unresolvable`]
+/// when the newest version is unknown; [`Error::Forbidden`].
 pub async fn set(
     client: &Client,
     catalogs: &[LoadedCatalog],
@@ -67,7 +67,7 @@ pub async fn set(
     target: &str,
     change: &SettingChange,
 ) -> Result<Setting, Error> {
-    let newest = newest(client, catalogs, namespace, target, change).await?;
+    let newest = check_catalogs(client, catalogs, namespace, target, change).await?;
     let mut attempt = 0;
     loop {
         attempt += 1;
@@ -112,7 +112,7 @@ pub async fn preview_set(
     target: &str,
     change: &SettingChange,
 ) -> Result<SettingPreview, Error> {
-    let newest = newest(client, catalogs, namespace, target, change).await?;
+    let newest = check_catalogs(client, catalogs, namespace, target, change).await?;
     let (subscription, installed) = read_subscription(client, namespace, target).await?;
     let SettingPatch { patch, text } = setting_patch(change, &subscription, &installed, newest.as_deref())?;
     let changed = patch.is_some();
@@ -246,9 +246,9 @@ fn follow(subscription: &Subscription, installed: &Installed, channel: &str) -> 
     SettingPatch { patch, text: format!("{} follows channel {channel}", installed.package) }
 }
 
-/// What a change takes from the catalogs: the newest reachable bundle, for a change that records it. A channel
-/// is validated, because one that does not exist leaves the operator without upgrades.
-async fn newest(
+/// Validates a channel, because one that does not exist leaves the operator without upgrades; returns the newest
+/// reachable bundle for a change that records it.
+async fn check_catalogs(
     client: &Client,
     catalogs: &[LoadedCatalog],
     namespace: Option<&str>,

@@ -18,6 +18,7 @@ use crate::{
     error::Error,
     events::{EventLine, Related, lines},
     list::{Installed, World},
+    operator_pods::{deployments_of, pods_of},
     pod_failure::PodFailure,
     status::{View, condition_of, plan_summary},
 };
@@ -127,16 +128,9 @@ impl Workload {
     pub(super) async fn objects(client: &Client, namespace: &str, view: &View) -> Self {
         let mut out = Self::default();
         let Some(csv) = &view.csv else { return out };
-        let owned = ListParams::default().labels(&format!("{}={}", names::LABEL_OWNER, csv.name_any()));
-        let api = Api::<Deployment>::namespaced(client.clone(), namespace);
-        out.deployments = api.list(&owned).await.map(|list| list.items).unwrap_or_default();
-        let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+        out.deployments = deployments_of(client, namespace, csv).await.unwrap_or_default();
         for deployment in &out.deployments {
-            let labels = deployment.spec.selector.match_labels.clone();
-            let selector: Vec<String> =
-                labels.unwrap_or_default().iter().map(|(key, value)| format!("{key}={value}")).collect();
-            let found = pods.list(&ListParams::default().labels(&selector.join(","))).await;
-            out.pods.extend(found.map(|list| list.items).unwrap_or_default());
+            out.pods.extend(pods_of(client, namespace, deployment).await.unwrap_or_default());
         }
         out
     }

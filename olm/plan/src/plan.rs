@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use olm_api::names;
 use olm_bundle::{Manifest, Phase};
 use olm_resolver::{ChosenBundle, Code, group_by_cause, version_span};
 use schemars::JsonSchema;
@@ -12,7 +13,7 @@ use crate::demands::Demands;
 use crate::digest::Parts;
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::images::PlanImage;
-use crate::object::ObjectRef;
+use crate::object::{ObjectRef, RBAC};
 use crate::schema;
 use crate::signatures::ImageSignature;
 use crate::uninstall::Operand;
@@ -301,10 +302,12 @@ impl Plan {
     /// replaced version and its roles do not count: the permissions show their difference.
     pub fn review_points(&self) -> Vec<String> {
         let high = self.findings.iter().any(|finding| finding.code == FindingCode::HighRightsAdded);
-        let replaced = |reference: &ObjectRef| {
-            reference.kind == "ClusterServiceVersion" || reference.group() == "rbac.authorization.k8s.io"
+        // Not by the reference, which is not part of the JSON.
+        let replaced = |gvk: &str| {
+            let parts: Vec<&str> = gvk.splitn(3, '.').collect();
+            matches!(parts[..], ["ClusterServiceVersion", _, names::GROUP] | [_, _, RBAC])
         };
-        let deleted = self.objects.iter().filter(|o| o.op == Op::Delete && !replaced(&o.reference)).count();
+        let deleted = self.objects.iter().filter(|o| o.op == Op::Delete && !replaced(&o.gvk)).count();
         let deleted = match deleted {
             0 => None,
             1 => Some("1 object deleted".to_owned()),

@@ -88,7 +88,7 @@ impl Explanation {
         out
     }
 
-    /// The summary with the first causes: a summary alone says that no candidate is installable, but not why.
+    /// The summary with the first causes, for errors: the summary alone does not explain them.
     pub fn with_causes(&self) -> String {
         let mut message = self.summary.clone();
         let mut level = self.nodes.iter().flat_map(|n| &n.children).take(3).collect::<Vec<_>>();

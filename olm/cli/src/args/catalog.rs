@@ -40,7 +40,7 @@ pub enum CatalogCommand {
     /// List the catalogs of a cluster.
     #[command(after_help = LIST_SOURCES)]
     Sources(CatalogSourcesArgs),
-    /// Read catalogs of a cluster again now.
+    /// Re-read catalogs of a cluster immediately.
     #[command(after_help = REFRESH)]
     Refresh(CatalogRefreshArgs),
     /// Remove a catalog from a cluster.

@@ -5,42 +5,15 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, ValueEnum};
 use olm_ops::Operation;
 
-use super::{CatalogArgs, OutputArgs, complete, duration};
+use super::{OutputArgs, complete, duration};
 
-/// `olm versions`.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = VERSIONS)]
-pub struct VersionsArgs {
-    /// Package.
-    #[arg(add = complete::packages())]
-    pub package: String,
-    /// Only this channel.
-    #[arg(short, long, add = complete::channels())]
-    pub channel: Option<String>,
-    #[command(flatten)]
-    pub source: CatalogArgs,
-    #[command(flatten)]
-    pub out: OutputArgs,
-}
-
-const VERSIONS: &str = "\
+pub(super) const VERSIONS: &str = "\
 Examples:
   olm versions etcd
   olm versions etcd --channel singlenamespace-alpha -o wide
   olm versions etcd --catalog-dir ./catalog -o name";
 
-/// `olm instances`.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = INSTANCES)]
-pub struct InstancesArgs {
-    /// Package or Subscription.
-    #[arg(add = complete::installed())]
-    pub name: String,
-    #[command(flatten)]
-    pub out: OutputArgs,
-}
-
-const INSTANCES: &str = "\
+pub(super) const INSTANCES: &str = "\
 Examples:
   olm instances etcd
   olm instances etcd -n etcd -o wide

@@ -116,9 +116,11 @@ pub enum Command {
     /// Search the catalogs.
     Search(SearchArgs),
     /// Show a package: channels, versions, what it provides and needs.
-    Show(ShowArgs),
+    #[command(after_help = operators::SHOW)]
+    Show(PackageArgs),
     /// List the versions of a package with their channels.
-    Versions(VersionsArgs),
+    #[command(after_help = inspect::VERSIONS)]
+    Versions(PackageArgs),
     /// Preview a change without applying it.
     Plan(PlanCommandArgs),
     /// Explain why a version was selected or why an upgrade is blocked.
@@ -138,7 +140,8 @@ pub enum Command {
     /// Roll back to a previous version and pin it.
     Rollback(RollbackArgs),
     /// Show the revision history of an operator.
-    History(HistoryArgs),
+    #[command(after_help = settings::HISTORY)]
+    History(NameArgs),
     /// Exclude versions from installation.
     Skip(SkipArgs),
     /// Pause an operator.
@@ -157,9 +160,11 @@ pub enum Command {
     /// List installed operators.
     List(ListArgs),
     /// Show the status of an installation: steps, conditions and blockers.
-    Status(StatusArgs),
+    #[command(after_help = operators::STATUS)]
+    Status(NameArgs),
     /// List the custom resources that an operator manages.
-    Instances(InstancesArgs),
+    #[command(after_help = inspect::INSTANCES)]
+    Instances(NameArgs),
     /// Show the logs of an operator's pods.
     Logs(LogsArgs),
     /// List the events of an operator's objects.

@@ -46,10 +46,9 @@ pub struct CatalogArgs {
     pub catalog: Option<String>,
 }
 
-/// `olm show`.
+/// `olm show` and `olm versions`.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = SHOW)]
-pub struct ShowArgs {
+pub struct PackageArgs {
     /// Package.
     #[arg(add = complete::packages())]
     pub package: String,
@@ -62,7 +61,7 @@ pub struct ShowArgs {
     pub out: OutputArgs,
 }
 
-const SHOW: &str = "\
+pub(super) const SHOW: &str = "\
 Examples:
   olm show etcd
   olm show etcd --channel singlenamespace-alpha
@@ -196,18 +195,7 @@ Examples:
   olm list -n team-a -o wide
   olm list --outdated --unhealthy -o name";
 
-/// `olm status`.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = STATUS)]
-pub struct StatusArgs {
-    /// Package or Subscription.
-    #[arg(add = complete::installed())]
-    pub name: String,
-    #[command(flatten)]
-    pub out: OutputArgs,
-}
-
-const STATUS: &str = "\
+pub(super) const STATUS: &str = "\
 Examples:
   olm status etcd
   olm status etcd -n etcd -o json";

@@ -27,7 +27,7 @@ Examples:
   olm skip etcd 0.11.1 0.11.2
   olm skip etcd 0.11.1 --undo";
 
-/// `olm pause`, `olm resume`, `olm unpin`.
+/// Commands on one installed operator without further options.
 #[derive(Debug, ClapArgs)]
 pub struct NameArgs {
     /// Package or Subscription.
@@ -100,18 +100,7 @@ pauses the operator at that version. Where plans require approval, it approves t
 that loses data is refused; `olm plan rollback` previews it.
 To resume upgrades: olm unpin NAME; olm resume NAME";
 
-/// `olm history`.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = HISTORY)]
-pub struct HistoryArgs {
-    /// Package or Subscription.
-    #[arg(add = complete::installed())]
-    pub name: String,
-    #[command(flatten)]
-    pub out: OutputArgs,
-}
-
-const HISTORY: &str = "\
+pub(super) const HISTORY: &str = "\
 Examples:
   olm history etcd
   olm history etcd -n etcd -o wide";

@@ -60,7 +60,7 @@ pub async fn unreachable(client: &Client, error: &FetchError) -> Failure {
     })
 }
 
-/// The caller lacks a permission: that says nothing about the manager.
+/// A missing permission of the caller, which is not a failure of the manager.
 fn forbidden(error: &FetchError) -> Option<Failure> {
     error.is_forbidden().then(|| olm_ops::Error::Forbidden { text: error.to_string() }.into())
 }

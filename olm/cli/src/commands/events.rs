@@ -1,12 +1,10 @@
 //! `olm events`.
 
-use olm_ops::EventLine;
-
 use super::installed;
 use crate::{
     args::{EventsArgs, Global},
     exit::Failure,
-    output::{Listing, age},
+    output::{Listing, age_of},
 };
 
 pub async fn run(global: &Global, args: EventsArgs) -> Result<(), Failure> {
@@ -16,7 +14,7 @@ pub async fn run(global: &Global, args: EventsArgs) -> Result<(), Failure> {
     Listing {
         items: &events,
         columns: &[
-            ("AGE", seen),
+            ("AGE", |e| age_of(&e.time)),
             ("TYPE", |e| e.type_.clone()),
             ("REASON", |e| e.reason.clone()),
             ("OBJECT", |e| e.object.clone()),
@@ -27,8 +25,4 @@ pub async fn run(global: &Global, args: EventsArgs) -> Result<(), Failure> {
         empty: "No events found; the cluster retains events for about an hour.",
     }
     .print(&args.out)
-}
-
-fn seen(event: &EventLine) -> String {
-    event.time.parse().map(|time| age(time, jiff::Timestamp::now())).unwrap_or_default()
 }

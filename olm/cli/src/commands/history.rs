@@ -1,13 +1,13 @@
 //! `olm history`.
 
 use crate::{
-    args::{Global, HistoryArgs},
+    args::{Global, NameArgs},
     context,
     exit::Failure,
     output::{Listing, age},
 };
 
-pub async fn run(global: &Global, args: HistoryArgs) -> Result<(), Failure> {
+pub async fn run(global: &Global, args: NameArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let items = olm_ops::history(&client, global.namespace.as_deref(), &args.name).await?;
     Listing {

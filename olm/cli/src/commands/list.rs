@@ -7,7 +7,7 @@ use crate::{
     args::{Global, ListArgs},
     context,
     exit::Failure,
-    output::{Listing, age},
+    output::{Listing, age_of},
 };
 
 pub async fn run(global: &Global, args: ListArgs) -> Result<(), Failure> {
@@ -38,17 +38,12 @@ pub async fn run(global: &Global, args: ListArgs) -> Result<(), Failure> {
                 true => "all namespaces".to_owned(),
                 false => i.watches.join(","),
             }),
-            ("AGE", created),
+            ("AGE", |i| i.created.as_deref().map(age_of).unwrap_or_default()),
         ],
         name: |i| i.name.clone(),
         empty: if filtered { "No such operators." } else { "No operators installed." },
     }
     .print(&args.out)
-}
-
-fn created(operator: &Installed) -> String {
-    let created = operator.created.as_deref().and_then(|created| created.parse().ok());
-    created.map(|created| age(created, jiff::Timestamp::now())).unwrap_or_default()
 }
 
 /// Whether a newer version is known than the installed one.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::catalogs;
 use crate::{
-    args::{Global, ShowArgs},
+    args::{Global, PackageArgs},
     exit::Failure,
     names,
     output::{print_one, table},
@@ -52,7 +52,7 @@ struct ShownVersion {
     skip_range: Option<String>,
 }
 
-pub async fn run(global: &Global, args: ShowArgs) -> Result<(), Failure> {
+pub async fn run(global: &Global, args: PackageArgs) -> Result<(), Failure> {
     let catalogs = catalogs::read(global, &args.source).await?;
     let (loaded, package) = catalogs::find(&catalogs, &args.package).await?;
     if args.source.catalog_dir.is_none() {

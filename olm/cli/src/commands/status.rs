@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use olm_ops::{StepState, Timeline};
 
 use crate::{
-    args::{Global, StatusArgs},
+    args::{Global, NameArgs},
     context,
     exit::Failure,
-    output::{age, print_one, table},
+    output::{age_of, print_one, table},
     prose::printable,
 };
 
-pub async fn run(global: &Global, args: StatusArgs) -> Result<(), Failure> {
+pub async fn run(global: &Global, args: NameArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let installed = olm_ops::find_installed(&client, global.namespace.as_deref(), &args.name).await?;
     let timeline = olm_ops::timeline(&client, &installed.namespace, &installed.name).await?;
@@ -65,13 +65,11 @@ fn text(timeline: &Timeline) -> String {
         }
     }
     if !timeline.events.is_empty() {
-        let now = jiff::Timestamp::now();
         let rows: Vec<Vec<String>> = timeline
             .events
             .iter()
             .map(|e| {
-                let seen = e.time.parse().map(|t| age(t, now)).unwrap_or_default();
-                vec![seen, e.type_.clone(), e.reason.clone(), e.object.clone(), e.message.clone()]
+                vec![age_of(&e.time), e.type_.clone(), e.reason.clone(), e.object.clone(), e.message.clone()]
             })
             .collect();
         let _ = write!(out, "\n\n{}", table(&["AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"], &rows));

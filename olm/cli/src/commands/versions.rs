@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::catalogs;
 use crate::{
-    args::{Global, VersionsArgs},
+    args::{Global, PackageArgs},
     context,
     exit::Failure,
     names,
@@ -32,7 +32,7 @@ struct ListedVersion {
     deprecated: Option<String>,
 }
 
-pub async fn run(global: &Global, args: VersionsArgs) -> Result<(), Failure> {
+pub async fn run(global: &Global, args: PackageArgs) -> Result<(), Failure> {
     let catalogs = catalogs::read(global, &args.source).await?;
     let (_, package) = catalogs::find(&catalogs, &args.package).await?;
     if let Some(channel) = args.channel.as_deref().filter(|channel| !package.channels.contains_key(*channel))

@@ -28,12 +28,16 @@ pub const DECISIONS: [&str; 4] = [
     names::ANNOTATION_ROLLBACK_TO,
 ];
 
-/// Annotations of an InstallPlan that only the manager writes.
-pub const CONTENT: [&str; 4] = [
+/// Annotations of an InstallPlan that only the manager writes: what it applies, and what approvers are shown.
+pub const CONTENT: [&str; 8] = [
     names::ANNOTATION_CONTENT_DIGEST,
     names::ANNOTATION_PLAN_ALONG,
     names::ANNOTATION_FIRST_APPROVAL,
     names::ANNOTATION_REQUESTED_BY,
+    names::ANNOTATION_PLAN_REVIEW,
+    names::ANNOTATION_PLAN_SUMMARY,
+    names::ANNOTATION_PLAN_PARTS,
+    names::ANNOTATION_APPROVAL_NEEDED,
 ];
 
 /// The kinds whose authors are recorded.

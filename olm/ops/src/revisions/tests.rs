@@ -124,9 +124,11 @@ fn an_automatic_approval_names_the_author_of_the_request_and_not_the_manager() {
     assert_eq!(who(&plan), "automatic");
     plan.annotations_mut().insert(names::ANNOTATION_REQUESTED_BY.into(), "jane".into());
     assert_eq!(who(&plan), "automatic, requested by jane");
+    // and one that a user approved again
+    plan.annotations_mut().insert(names::ANNOTATION_APPROVED_BY.into(), "joe".into());
+    assert_eq!(who(&plan), "joe");
     // and one that was automatic, and whose additional rights a user approved
     plan.annotations_mut().remove(names::ANNOTATION_REQUESTED_BY);
-    plan.annotations_mut().insert(names::ANNOTATION_APPROVED_BY.into(), "joe".into());
     assert_eq!(who(&plan), "joe");
     // an account of another namespace with the manager's name is a user as any other
     let account = manager_user("tenant");

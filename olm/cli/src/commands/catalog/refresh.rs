@@ -36,7 +36,9 @@ pub async fn run(global: &Global, args: CatalogRefreshArgs) -> Result<(), Failur
     let mut sources = Vec::new();
     for source in chosen {
         let patched =
-            api_of(&client, &source).patch(&source.name_any(), &params, &Patch::Merge(&patch)).await?;
+            api_of(&client, &source).patch(&source.name_any(), &params, &Patch::Merge(&patch)).await;
+        let patched =
+            patched.map_err(olm_ops::Error::kube(format!("patch CatalogSource {}", place(&source))))?;
         eprintln!("requested a refresh of CatalogSource {}", place(&patched));
         sources.push(patched);
     }

@@ -434,7 +434,7 @@ async fn a_requested_refresh_reads_a_source_that_is_not_due() {
     };
     until("", "a").await;
     world.registry.push_catalog(&catalog("b", "1.0.0"));
-    assert!(has("a")(&world.jobs.observe(request("")).await), "it is read without a request");
+    assert!(has("a")(&world.jobs.observe(request("")).await), "a read without a request");
     // when a refresh is requested, then it is read, and only once
     until("1", "b").await;
     let heads = world.registry.asked("HEAD cat/manifests");
