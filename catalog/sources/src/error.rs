@@ -58,6 +58,9 @@ pub enum SourceError {
         /// The message of the TLS library.
         reason: String,
     },
+    /// The server answered a TLS handshake in plain text. Callers add their setting for such servers as a hint.
+    #[error("failed to read {what}: the server does not use TLS")]
+    WithoutTls { what: String },
     /// The content does not match its digest.
     #[error(
         "failed to read {what}: content has digest {actual}, expected {expected}; the registry, a mirror \
@@ -128,6 +131,7 @@ impl SourceError {
             Self::NotFound { .. } => "NotFound",
             Self::Unavailable { .. } => "Unavailable",
             Self::Untrusted { .. } => "CertificateNotTrusted",
+            Self::WithoutTls { .. } => "ServerWithoutTls",
             Self::Digest { .. } => "DigestMismatch",
             Self::Limit { .. } => "LimitExceeded",
             Self::Escape { .. } => "UnsafeArchive",
@@ -145,6 +149,16 @@ impl SourceError {
         match self {
             Self::Untrusted { .. } => true,
             Self::Everywhere { failures, .. } => failures.iter().any(|(_, error)| error.is_untrusted()),
+            _ => false,
+        }
+    }
+
+    /// Whether the server, or a mirror, has to be listed as one without TLS.
+    #[must_use]
+    pub fn is_without_tls(&self) -> bool {
+        match self {
+            Self::WithoutTls { .. } => true,
+            Self::Everywhere { failures, .. } => failures.iter().any(|(_, error)| error.is_without_tls()),
             _ => false,
         }
     }
@@ -201,6 +215,7 @@ fn pushing(error: &SourceError) -> String {
             "the server's certificate is not trusted: {reason}; add its certificate authority to the CA \
              certificates"
         ),
+        SourceError::WithoutTls { .. } => "the server does not use TLS".to_owned(),
         SourceError::Malformed { reason, .. } | SourceError::Unsupported { reason, .. } => reason.clone(),
         other => other.to_string(),
     }

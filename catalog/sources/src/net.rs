@@ -174,15 +174,19 @@ pub(crate) fn failure(what: &str, error: reqwest::Error) -> Failure {
     if let Some(refused) = cause::<Refused>(&error) {
         return Failure::Fatal(refused.reading(what));
     }
-    if let Some(tls) = cause::<rustls::Error>(&error)
-        && matches!(tls, rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented)
-    {
-        // The library's message is the name of its enum.
-        let reason = match tls.to_string() {
-            text if text.contains("CaUsedAsEndEntity") => "self-signed".to_owned(),
-            text => text,
-        };
-        return Failure::Fatal(SourceError::Untrusted { what: what.to_owned(), reason });
+    match cause::<rustls::Error>(&error) {
+        Some(tls @ (rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented)) => {
+            // The library's message is the name of its enum.
+            let reason = match tls.to_string() {
+                text if text.contains("CaUsedAsEndEntity") => "self-signed".to_owned(),
+                text => text,
+            };
+            return Failure::Fatal(SourceError::Untrusted { what: what.to_owned(), reason });
+        }
+        Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)) => {
+            return Failure::Fatal(SourceError::WithoutTls { what: what.to_owned() });
+        }
+        _ => {}
     }
     if error.is_redirect() || error.is_builder() {
         return Failure::Fatal(SourceError::malformed(what, chain(&error)));

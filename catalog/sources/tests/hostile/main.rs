@@ -157,6 +157,19 @@ async fn a_proxy_is_used_unless_the_host_is_excepted() {
 }
 
 #[tokio::test]
+async fn a_server_without_tls_is_reported_at_the_first_attempt() {
+    // Given a registry that is not listed as one without TLS
+    let mut scene = Scene::new().await;
+    scene.options.plain_http.clear();
+
+    // When it is read, the error names the reason, and a retry is not worth it
+    let error = scene.bad().await;
+    assert_eq!(error.code(), "ServerWithoutTls", "{error}");
+    assert!(error.is_without_tls() && !error.is_transient(), "{error}");
+    assert!(error.to_string().ends_with("the server does not use TLS"), "{error}");
+}
+
+#[tokio::test]
 async fn a_fetch_that_is_cancelled_leaves_nothing() {
     // Given a fetch in the middle of a layer
     let scene = Scene::new().await;

@@ -49,11 +49,7 @@ pub fn failure(error: &SourceError) -> Failure {
             failure.hint("log in with `podman login` or `docker login`, or set --authfile")
         }
         error if error.is_untrusted() => failure.hint("add the certificate authority with --ca-file"),
-        SourceError::Unavailable { .. }
-            if error.to_string().contains("TLS") || error.to_string().contains("corrupt message") =>
-        {
-            failure.hint("for a server without TLS, pass --plain-http HOST[:PORT]")
-        }
+        error if error.is_without_tls() => failure.hint("pass --plain-http HOST[:PORT]"),
         _ => failure,
     }
 }

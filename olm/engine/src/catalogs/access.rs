@@ -44,6 +44,12 @@ impl Granted {
                 manager_namespace()
             );
         }
+        if error.is_without_tls() {
+            text += &format!(
+                "; hint: list the server in plainHttp of registries.yaml in ConfigMap {REGISTRIES} in namespace {}",
+                manager_namespace()
+            );
+        }
         text
     }
 
@@ -146,6 +152,9 @@ pub mod tests {
         // also where it is a mirror's
         let failures = vec![("mirror".to_owned(), untrusted())];
         assert!(granted.explain(&SourceError::Everywhere { what: "a".into(), failures }).contains(hint));
+        // a server without TLS names its setting
+        let plain = granted.explain(&SourceError::WithoutTls { what: "image r/a:1".into() });
+        assert!(plain.contains("hint: list the server in plainHttp of registries.yaml"), "{plain}");
         // and not for other errors
         let other = SourceError::NotFound { what: "image r/a:1".into(), detail: String::new() };
         assert!(!granted.explain(&other).contains("hint"));

@@ -74,7 +74,9 @@ impl BundleImageError {
             SourceError::Denied { .. } => DENIED,
             SourceError::NotFound { .. } => NOT_FOUND,
             error if error.is_transient() => UNREACHABLE,
-            SourceError::Everywhere { .. } | SourceError::Untrusted { .. } => UNREACHABLE,
+            SourceError::Everywhere { .. }
+            | SourceError::Untrusted { .. }
+            | SourceError::WithoutTls { .. } => UNREACHABLE,
             _ => INVALID,
         };
         Self::new(image, code, text)
