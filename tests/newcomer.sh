@@ -4,8 +4,8 @@
 #
 #   tests/newcomer.sh dev                  all sections except "On a real cluster": `make demo` and the tour
 #   tests/newcomer.sh real HOST[/PREFIX]   "On a real cluster", on the cluster of KUBECONFIG. Log in to the registry first; it replaces
-#                                          README's registry.example/team. What README installs stays on the cluster
-#   --programs DIR                         use the programs in DIR instead of a build, which takes 10 minutes (for CI)
+#                                          README's registry.example/team. What README installs remains on the cluster
+#   --programs DIR                         use the programs in DIR instead of a build, which takes minutes (for CI)
 #
 # What does not run word for word:
 # - The clone is one of this checkout, with its uncommitted changes of tracked files.

@@ -8,7 +8,7 @@ use olm_tests::{Cluster, DevCluster, etcd, eventually};
 use crate::{
     block_on,
     operator::{LIMIT, csv_succeeded, delete_namespace, get, namespace, subscription},
-    scenario, turn,
+    own_turn, scenario, turn,
 };
 
 fn failed(cluster: &Cluster, args: &[&str], code: i32) -> Result<String> {
@@ -49,8 +49,8 @@ fn unknown_names_exit_3_with_the_nearest() {
 #[test]
 fn a_caller_without_rights_gets_the_missing_verb() {
     scenario("a_caller_without_rights_gets_the_missing_verb", async |cluster| {
-        let text = failed(&cluster, &["install", "etcd", "-n", "nowhere", "--as", "nobody"], 7)?;
-        ensure!(text.contains("User \"nobody\" cannot ") && !text.contains("self status"), "{text}");
+        let text = failed(&cluster, &["install", "etcd", "-n", "nowhere", "--as", "visitor"], 7)?;
+        ensure!(text.contains("User \"visitor\" cannot ") && !text.contains("self status"), "{text}");
         Ok(())
     });
 }
@@ -193,10 +193,7 @@ fn a_second_olm_up_and_a_taken_port_get_one_clear_line() {
 #[test]
 fn a_full_disk_refuses_writes_and_loses_nothing() {
     const NAME: &str = "a_full_disk_refuses_writes_and_loses_nothing";
-    let _turn = turn();
-    if Cluster::dev_only(NAME).is_none() {
-        return;
-    }
+    let Some(_turn) = own_turn(NAME, &[]) else { return };
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mount = |args: &[&str]| {
         std::process::Command::new("mount")
@@ -261,10 +258,7 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
 #[test]
 fn kill_9_loses_no_acknowledged_write() {
     const NAME: &str = "kill_9_loses_no_acknowledged_write";
-    let _turn = turn();
-    if Cluster::dev_only(NAME).is_none() {
-        return;
-    }
+    let Some(_turn) = own_turn(NAME, &[]) else { return };
     let dir = tempfile::tempdir().expect("a temporary directory");
     let data = dir.path().join("data");
     let result: Result<()> = block_on(async {

@@ -13,16 +13,13 @@ use olm_tests::{
 };
 use serde_json::Value;
 
-use crate::{block_on, operator::get, turn};
+use crate::{block_on, operator::get, own_turn};
 
 const NAME: &str = "the_demo_runs_and_comes_back";
 
 #[test]
 fn the_demo_runs_and_comes_back() {
-    let _turn = turn();
-    if Cluster::dev_only(NAME).is_none() {
-        return;
-    }
+    let Some(_turn) = own_turn(NAME, &[]) else { return };
     if etcd::version().is_none() {
         skipped(NAME, "etcd is not installed");
         return;

@@ -71,7 +71,7 @@ fn an_upgrade_is_put_off_taken_and_taken_back() {
         ensure!(reported.contains("0.11.0"), "what it sleeps over is not named: {reported}");
         cluster.olm_ok(&["snooze", "etcd", "--undo", "-n", ns])?;
         offered(&cluster, ns, true).await?;
-        // a channel that does not exist is refused with those that do
+        // a channel that does not exist is refused, and the error lists the existing ones
         let out = cluster.olm(&["set-channel", "etcd", "nochan", "-n", ns])?;
         let text = String::from_utf8_lossy(&out.stderr).into_owned();
         ensure!(out.status.code() == Some(3) && text.contains("singlenamespace-alpha"), "{text}");

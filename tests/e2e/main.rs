@@ -50,6 +50,18 @@ fn turn() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner())
 }
 
+/// The turn of a test that starts dev clusters of its own; `None`, with the reason printed, where KUBECONFIG names
+/// another cluster or one of the programs is not installed.
+fn own_turn(name: &str, programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
+    let turn = turn();
+    Cluster::dev_only(name)?;
+    if let Some(missing) = programs.iter().find(|program| olm_tests::program(program).is_none()) {
+        olm_tests::skipped(name, &format!("{missing} is not installed"));
+        return None;
+    }
+    Some(turn)
+}
+
 /// Runs a scenario to its end, and shows the state of its namespace when it fails.
 fn scenario<F, Fut>(name: &str, body: F)
 where

@@ -16,7 +16,7 @@ use olm_tests::{
 use crate::{
     block_on,
     images::{has_busybox, load_web},
-    turn,
+    own_turn,
 };
 
 const WEB: &str = r#"
@@ -80,14 +80,7 @@ fn examples(cluster: &Cluster, port: u16) -> Result<()> {
 #[test]
 fn host_and_pods_reach_each_other() {
     const NAME: &str = "host_and_pods_reach_each_other";
-    let _turn = turn();
-    if Cluster::dev_only(NAME).is_none() {
-        return;
-    }
-    if olm_tests::program("kubectl").is_none() {
-        olm_tests::skipped(NAME, "kubectl is not installed");
-        return;
-    }
+    let Some(_turn) = own_turn(NAME, &["kubectl"]) else { return };
     if !has_busybox(NAME) {
         return;
     }

@@ -2,22 +2,14 @@
 
 use std::process::Stdio;
 
-use olm_tests::{Cluster, bin_dir, etcd, program, root, skipped};
+use olm_tests::{bin_dir, etcd, root, skipped};
 
-use crate::{documents::in_own_network, turn};
+use crate::{documents::in_own_network, own_turn};
 
 #[test]
 fn a_newcomer_follows_the_readme() {
     const NAME: &str = "a_newcomer_follows_the_readme";
-    let _turn = turn();
-    if Cluster::dev_only(NAME).is_none() {
-        return;
-    }
-    for tool in ["curl", "git", "kubectl", "make", "pgrep"] {
-        if program(tool).is_none() {
-            return skipped(NAME, &format!("{tool} is not installed"));
-        }
-    }
+    let Some(_turn) = own_turn(NAME, &["curl", "git", "kubectl", "make", "pgrep"]) else { return };
     if etcd::version().is_none() {
         return skipped(NAME, "etcd is not installed");
     }

@@ -4,28 +4,20 @@ use std::fs;
 
 use anyhow::{Result, ensure};
 use nix::unistd::geteuid;
-use olm_tests::{Cluster, DevCluster, eventually, program, root, skipped};
+use olm_tests::{Cluster, DevCluster, eventually, root, skipped};
 use serde_json::{Value, json};
 
 use crate::{
     block_on,
     operator::LIMIT,
+    own_turn,
     registry::{Network, Registry},
-    turn,
 };
 
 #[test]
 fn the_manager_fetches_a_catalog_from_another_network() {
     const NAME: &str = "the_manager_fetches_a_catalog_from_another_network";
-    let _turn = turn();
-    if Cluster::dev_only(NAME).is_none() {
-        return;
-    }
-    for needed in ["kubectl", "docker-registry", "skopeo", "ip"] {
-        if program(needed).is_none() {
-            return skipped(NAME, &format!("{needed} is not installed"));
-        }
-    }
+    let Some(_turn) = own_turn(NAME, &["kubectl", "docker-registry", "skopeo", "ip"]) else { return };
     if !geteuid().is_root() {
         return skipped(NAME, "only root creates networks");
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     block_on,
     operator::{LIMIT, csv_succeeded, get, namespace, pod_identity, subscription, waiting_plan},
-    turn,
+    own_turn,
 };
 
 /// The CustomResourceDefinitions of the earlier release.
@@ -78,14 +78,8 @@ async fn survives(cluster: &Cluster, version: &str) -> Result<()> {
 #[test]
 fn an_upgrade_of_olm_leaves_operators_and_their_etcd_alone() {
     const NAME: &str = "an_upgrade_of_olm_leaves_operators_and_their_etcd_alone";
-    let _turn = turn();
-    // It changes the manager and the definitions, so it has a cluster of its own.
-    if Cluster::dev_only(NAME).is_none() {
-        return;
-    }
-    if olm_tests::program("kubectl").is_none() {
-        return olm_tests::skipped(NAME, "kubectl is not installed");
-    }
+    // It changes the manager and the definitions.
+    let Some(_turn) = own_turn(NAME, &["kubectl"]) else { return };
     let Some(version) = etcd::version() else {
         return olm_tests::skipped(NAME, "etcd is not installed");
     };

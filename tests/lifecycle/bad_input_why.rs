@@ -2,36 +2,28 @@
 //! cargo built, against the API of the scenario; [`super::bad_input`] has conditions and events of the same
 //! input.
 
-use std::{net::TcpListener, sync::mpsc};
+use std::{net::SocketAddr, sync::mpsc};
 
 use anyhow::{Result, ensure};
 use olm_devcluster::api::Identity;
-use olm_manager::Options;
-use olm_tests::{
-    bin_dir,
-    inprocess::{Catalog, Manager, Operator, Served, World},
-    skipped,
-};
+use olm_tests::inprocess::{Catalog, Manager, Operator, Served, World};
 use serde_json::json;
 
-use crate::{a_crd, bad_input::elsewhere, op, run};
+use crate::{a_crd, bad_input::elsewhere, manager_for_admin, op, run_with_olm};
 
 /// A cluster whose manager serves the administrator's programs.
 struct Desk {
     world: World,
     admin: Served,
-    manager: std::net::SocketAddr,
+    manager: SocketAddr,
     _manager: Manager,
 }
 
 impl Desk {
     async fn open() -> Result<Self> {
         let world = World::bare().await?;
-        // Free at this moment.
-        let manager = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
-        let running = world.manager_with(Options { listen: Some(manager), ..world.options("manager-0") })?;
-        let admin = world.serve_to(Identity::admin(), manager)?;
-        Ok(Self { world, admin, manager, _manager: running })
+        let (_manager, manager, admin) = manager_for_admin(&world, world.options("manager-0"))?;
+        Ok(Self { world, admin, manager, _manager })
     }
 
     /// The output of `olm why a -n ns`, without the digest of the catalog.
@@ -51,12 +43,8 @@ fn shown<F>(name: &str, body: F) -> Option<String>
 where
     F: AsyncFnOnce(Desk) -> Result<String> + Send + 'static,
 {
-    if !bin_dir().join("olm").is_file() {
-        skipped(name, "it needs the command `olm` that `cargo build` makes");
-        return None;
-    }
     let (sender, receiver) = mpsc::channel();
-    run(async move {
+    run_with_olm(name, async move {
         let text = body(Desk::open().await?).await?;
         sender.send(text)?;
         Ok(())

@@ -1,17 +1,13 @@
 //! `olm catalog add`, `sources` and `remove`, with a built `olm`, a registry and a manager.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
 use olm_devcluster::api::Identity;
 use olm_manager::Options;
-use olm_tests::{
-    bin_dir,
-    inprocess::{Catalog, Manager, OLM, Registry, Served, World, text},
-    skipped,
-};
+use olm_tests::inprocess::{Catalog, Manager, OLM, Registry, Served, World, text};
 
-use crate::{op, run};
+use crate::{manager_for_admin, op, run_with_olm};
 
 /// A cluster whose manager reaches a registry and serves the administrator's programs.
 pub(crate) struct Setup {
@@ -26,16 +22,10 @@ impl Setup {
     async fn open() -> Result<Self> {
         let world = World::bare().await?;
         let registry = Registry::start().await?;
-        // Free at this moment.
-        let manager = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
-        let options = Options {
-            registries: registry.settings(world.folder())?,
-            listen: Some(manager),
-            ..world.options("manager-0")
-        };
-        let running = world.manager_with(options)?;
-        let admin = world.serve_to(Identity::admin(), manager)?;
-        Ok(Self { world, registry, admin, manager, _manager: running })
+        let registries = registry.settings(world.folder())?;
+        let options = Options { registries, ..world.options("manager-0") };
+        let (_manager, manager, admin) = manager_for_admin(&world, options)?;
+        Ok(Self { world, registry, admin, manager, _manager })
     }
 
     /// Pushes a catalog with package `a`; returns its image.
@@ -51,10 +41,7 @@ pub(crate) fn with_setup<F>(name: &str, body: F)
 where
     F: AsyncFnOnce(Setup) -> Result<()>,
 {
-    if !bin_dir().join("olm").is_file() {
-        return skipped(name, "it needs the command `olm` that `cargo build` makes");
-    }
-    run(async move { body(Setup::open().await?).await });
+    run_with_olm(name, async move { body(Setup::open().await?).await });
 }
 
 #[test]

@@ -45,10 +45,19 @@ mod two_namespaces;
 mod upgrades;
 mod webhook;
 
-use std::future::Future;
+use std::{
+    future::Future,
+    net::{SocketAddr, TcpListener},
+};
 
 use anyhow::Result;
-use olm_tests::inprocess::{Manager, Operator, World, crd};
+use olm_devcluster::api::Identity;
+use olm_manager::Options;
+use olm_tests::{
+    bin_dir,
+    inprocess::{Manager, Operator, Served, World, crd},
+    skipped,
+};
 use serde_json::Value;
 
 /// Runs a scenario with its own cluster and manager.
@@ -73,6 +82,22 @@ fn run(body: impl Future<Output = Result<()>>) {
     if let Err(error) = result {
         panic!("{error:#}");
     }
+}
+
+/// The same if `olm` is built.
+fn run_with_olm(name: &str, body: impl Future<Output = Result<()>>) {
+    if !bin_dir().join("olm").is_file() {
+        return skipped(name, "it needs the command `olm` that `cargo build` makes");
+    }
+    run(body);
+}
+
+/// Starts a manager that listens at a port, and gives an administrator's programs access to it and to the API.
+fn manager_for_admin(world: &World, options: Options) -> Result<(Manager, SocketAddr, Served)> {
+    // Free at this moment.
+    let address = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
+    let manager = world.manager_with(Options { listen: Some(address), ..options })?;
+    Ok((manager, address, world.serve_to(Identity::admin(), address)?))
 }
 
 /// Package `a` in a version.

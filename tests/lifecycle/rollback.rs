@@ -1,23 +1,15 @@
 //! Rollbacks that would lose data: refused, and nothing is changed.
 
-use std::net::TcpListener;
-
 use anyhow::{Result, ensure};
 use kube::{
     Api,
     api::{ApiResource, DynamicObject},
     core::GroupVersionKind,
 };
-use olm_devcluster::api::Identity;
-use olm_manager::Options;
-use olm_tests::{
-    bin_dir,
-    inprocess::{Catalog, World, condition, entry, text},
-    skipped,
-};
+use olm_tests::inprocess::{Catalog, World, condition, entry, text};
 use serde_json::{Value, json};
 
-use crate::{a_crd, op, run, scenario};
+use crate::{a_crd, manager_for_admin, op, run_with_olm, scenario};
 
 fn objects(world: &World) -> Api<DynamicObject> {
     let gvk = GroupVersionKind::gvk("a.example.com", "v2", "A");
@@ -105,17 +97,10 @@ fn a_way_back_that_would_lose_data_is_not_gone() {
 /// `olm rollback` refuses before it writes anything.
 #[test]
 fn olm_rollback_refuses_to_lose_data() {
-    if !bin_dir().join("olm").is_file() {
-        skipped("olm_rollback_refuses_to_lose_data", "it needs the command `olm` that `cargo build` makes");
-        return;
-    }
-    run(async {
+    run_with_olm("olm_rollback_refuses_to_lose_data", async {
         // given a manager that serves the administrator's programs
         let world = World::bare().await?;
-        // Free at this moment.
-        let address = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
-        let _manager = world.manager_with(Options { listen: Some(address), ..world.options("manager-0") })?;
-        let admin = world.serve_to(Identity::admin(), address)?;
+        let (_manager, _, admin) = manager_for_admin(&world, world.options("manager-0"))?;
         upgraded(&world).await?;
         let wish = async || -> Result<Value> {
             let subscription = world.get("Subscription", "ns", "a").await?;
@@ -150,16 +135,9 @@ fn olm_rollback_refuses_to_lose_data() {
 /// catalog names, and the operator's own namespace where none is given.
 #[test]
 fn a_planned_rollback_is_the_one_that_is_applied() {
-    const NAME: &str = "a_planned_rollback_is_the_one_that_is_applied";
-    if !bin_dir().join("olm").is_file() {
-        return skipped(NAME, "it needs the command `olm` that `cargo build` makes");
-    }
-    run(async {
+    run_with_olm("a_planned_rollback_is_the_one_that_is_applied", async {
         let world = World::bare().await?;
-        // Free at this moment.
-        let address = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
-        let _manager = world.manager_with(Options { listen: Some(address), ..world.options("manager-0") })?;
-        let admin = world.serve_to(Identity::admin(), address)?;
+        let (_manager, _, admin) = manager_for_admin(&world, world.options("manager-0"))?;
         // given an upgrade that passed over the version that the new one replaces
         let (one, two, three) = (op("1.0.0"), op("2.0.0"), op("3.0.0"));
         world.publish("catalog", &Catalog::chain(&[&one])).await?;
@@ -197,16 +175,9 @@ fn a_planned_rollback_is_the_one_that_is_applied() {
 /// Where plans require approval, the request of a rollback approves its plan, and nothing else waits.
 #[test]
 fn a_rollback_approves_the_plan_that_it_shows() {
-    const NAME: &str = "a_rollback_approves_the_plan_that_it_shows";
-    if !bin_dir().join("olm").is_file() {
-        return skipped(NAME, "it needs the command `olm` that `cargo build` makes");
-    }
-    run(async {
+    run_with_olm("a_rollback_approves_the_plan_that_it_shows", async {
         let world = World::bare().await?;
-        // Free at this moment.
-        let address = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
-        let _manager = world.manager_with(Options { listen: Some(address), ..world.options("manager-0") })?;
-        let admin = world.serve_to(Identity::admin(), address)?;
+        let (_manager, _, admin) = manager_for_admin(&world, world.options("manager-0"))?;
         // given an operator with manual approval that was upgraded
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
         world.home("ns").await?;

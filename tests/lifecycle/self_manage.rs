@@ -10,13 +10,12 @@ use olm_ops::manifests::{
     manifests,
 };
 use olm_tests::{
-    bin_dir, cluster,
+    cluster,
     inprocess::{Faults, OLM, Registry, Served, World, text},
-    skipped,
 };
 use serde_json::{Value, json};
 
-use crate::{op, run};
+use crate::{op, run_with_olm};
 
 /// In an on-premises registry.
 pub(crate) const IMAGE: &str = "registry.example/olm:1";
@@ -94,10 +93,7 @@ pub(crate) fn desk<F>(name: &str, body: F)
 where
     F: AsyncFnOnce(Desk) -> Result<()>,
 {
-    if !bin_dir().join("olm").is_file() {
-        return skipped(name, "it needs the command `olm` that `cargo build` makes");
-    }
-    run(async move {
+    run_with_olm(name, async move {
         let world = World::bare().await?;
         let calls = Faults::new();
         let admin = world.serve_as_admin(&calls)?;

@@ -73,7 +73,7 @@ fn children(directory: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
-/// The version of an etcd by its own account; `None` if there is none.
+/// The version that `etcd --version` prints; `None` without one.
 pub(crate) fn version_of(etcd: &Path) -> Option<String> {
     let out = Command::new(etcd).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&out.stdout);

@@ -1,4 +1,4 @@
-//! Registries that refuse pushes, and what a push asks of the others.
+//! Registries that refuse pushes, and the requests of a push.
 
 use std::path::PathBuf;
 
@@ -46,7 +46,7 @@ impl Push {
 
 #[tokio::test]
 async fn a_push_without_the_right_names_the_repository_and_the_credentials() {
-    // Given a token service that refuses the credentials, and one whose token is good for reading alone
+    // Given a token service that refuses the credentials, and one whose token permits reading only
     for refuses in [true, false] {
         let push = Push::new().await;
         let (registry, host) = (&push.scene.registry, push.scene.registry.host());
@@ -57,7 +57,7 @@ async fn a_push_without_the_right_names_the_repository_and_the_credentials() {
         }
         // When an image is pushed
         let text = push.denied().await;
-        // Then the message names them, and the right to push was asked for
+        // Then the message names them, and the requested token has the scope of a push
         assert!(text.contains("(401)"), "{text}");
         assert!(text.contains(&format!("tried secret olm/pull, entry {host} (user bob)")), "{text}");
         assert!(text.ends_with("check their push permission"), "{text}");
@@ -77,7 +77,7 @@ async fn credentials_that_a_registry_does_not_ask_for_were_not_tried() {
 }
 
 #[tokio::test]
-async fn a_read_only_registry_is_called_so() {
+async fn a_read_only_registry_is_reported() {
     let push = Push::new().await;
     push.scene.registry.fault("/blobs/uploads/", 9, status(405));
     let text = push.run().await.expect_err("refused").to_string();

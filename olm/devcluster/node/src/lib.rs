@@ -9,8 +9,8 @@
 //!   the pod with it.
 //! * A container is a process in the sandbox with a private root: an image below a writable layer (overlayfs in
 //!   memory), generated files, the volumes. An image is pulled from an [`ImageSource`] or loaded into the
-//!   [`ImageStore`]. A source can also make images of files of this machine; the node unpacks them anew when the
-//!   files change.
+//!   [`ImageStore`]. A source can also make images of files of this machine; the node unpacks them again when
+//!   the files change.
 //!
 //! # Without root
 //! [`enter_user_namespace_if_needed`] makes the user root in a user namespace, in which everything above
