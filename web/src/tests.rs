@@ -10,6 +10,7 @@ mod one_user;
 mod openid;
 mod renewal;
 mod signals;
+mod tabs;
 mod trust;
 
 use std::sync::Arc;

@@ -159,21 +159,46 @@
     });
   }
 
+  // `g` and the key of a section open it; `?` shows the shortcuts of /help/keyboard.
+  let prefix = 0;
+  const shortcut = (event) => {
+    const follows = event.timeStamp - prefix < 1500;
+    prefix = event.key === "g" ? event.timeStamp : 0;
+    const link = follows && [...document.querySelectorAll(".nav [data-key]")].find((a) => a.dataset.key === event.key);
+    if (link) { event.preventDefault(); link.click(); }
+    if (event.key === "?") { event.preventDefault(); help(); }
+  };
+  const help = async () => {
+    const open = document.querySelector("dialog.help-dialog");
+    if (open) { open.showModal(); return; }
+    const answer = await fetch("/help/keyboard", { headers: { Accept: "text/html" } });
+    const keys = parse(await answer.text()).getElementById("keyboard");
+    if (!answer.ok || !keys || document.querySelector("dialog.help-dialog")) return;
+    const dialog = document.createElement("dialog");
+    dialog.className = "help-dialog";
+    dialog.setAttribute("aria-labelledby", "keyboard-h");
+    dialog.append(keys, parse('<form method="dialog"><button class="button">Close</button></form>'));
+    document.body.append(dialog);
+    dialog.showModal();
+  };
+
+  const menus = "details:is(.menu, .popup)[open]";
   document.addEventListener("keydown", (event) => {
     const typing = event.target.matches("input, textarea, select, [contenteditable]");
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
       const box = document.querySelector("input[type=search]");
       if (box) { event.preventDefault(); box.focus(); box.select(); }
     }
+    if (!typing && !event.ctrlKey && !event.metaKey && !event.altKey) shortcut(event);
     if (event.key === "Escape") {
-      for (const menu of document.querySelectorAll("details.menu[open]")) {
+      for (const menu of document.querySelectorAll(menus)) {
         menu.removeAttribute("open");
         menu.querySelector("summary").focus();
       }
     }
   });
   document.addEventListener("click", (event) => {
-    for (const menu of document.querySelectorAll("details.menu[open]")) {
+    for (const menu of document.querySelectorAll(menus)) {
       if (!menu.contains(event.target)) menu.removeAttribute("open");
     }
     const copy = event.target.closest("[data-copy]");

@@ -41,23 +41,34 @@ pub fn percentile(score: u32, others: &[u32]) -> Option<u8> {
 pub fn risk(bundle: &Bundle) -> Option<u32> {
     let own = bundle.install_modes().supports(InstallMode::OwnNamespace);
     let targets = if own { vec![NAMESPACE.to_owned()] } else { Vec::new() };
-    Some(score(&Rights::of(&grantors(bundle, targets)?).rules()))
+    Some(score(&rules(bundle, NAMESPACE, targets)?))
+}
+
+/// The permissions of a bundle in a namespace that watches others, the most dangerous first; no target
+/// namespaces are all. `None` where the bundle does not support them.
+#[must_use]
+pub fn rules(
+    bundle: &Bundle,
+    namespace: &str,
+    target_namespaces: Vec<String>,
+) -> Option<Vec<PermissionRule>> {
+    Some(Rights::of(&grantors(bundle, namespace, target_namespaces)?).rules())
 }
 
 /// Placeholder for the install namespace.
 const NAMESPACE: &str = "operators";
 
 /// The objects that grant a bundle its rights. Unlike a rendering it ignores errors unrelated to rights.
-pub(super) fn grantors(bundle: &Bundle, target_namespaces: Vec<String>) -> Option<Vec<Value>> {
+fn grantors(bundle: &Bundle, namespace: &str, target_namespaces: Vec<String>) -> Option<Vec<Value>> {
     let options = RenderOptions {
-        install_namespace: NAMESPACE.to_owned(),
+        install_namespace: namespace.to_owned(),
         target_namespaces,
         ..RenderOptions::default()
     };
     let target = Target::of(bundle, &options).ok()?;
     let mut list = rbac::objects(&target, &BTreeSet::new());
     list.extend(switches(&target));
-    list.extend(bundle.deployments().iter().map(deployment));
+    list.extend(bundle.deployments().iter().map(|deployment| pods(deployment, namespace)));
     list.extend(bundle.crds().map(
         |crd| json!({ "kind": "CustomResourceDefinition", "metadata": { "name": crd["metadata"]["name"] } }),
     ));
@@ -68,10 +79,10 @@ pub(super) fn grantors(bundle: &Bundle, target_namespaces: Vec<String>) -> Optio
     Some(list)
 }
 
-fn deployment(deployment: &Value) -> Value {
+fn pods(deployment: &Value, namespace: &str) -> Value {
     json!({
         "kind": "Deployment",
-        "metadata": { "name": deployment["name"], "namespace": NAMESPACE },
+        "metadata": { "name": deployment["name"], "namespace": namespace },
         "spec": deployment["spec"],
     })
 }
