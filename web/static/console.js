@@ -160,17 +160,17 @@
   }
 
   // `g` and the key of a section open it; `?` shows the shortcuts of /help/keyboard.
-  let prefix = 0;
+  let prefix = -Infinity;
   const shortcut = (event) => {
     const follows = event.timeStamp - prefix < 1500;
-    prefix = event.key === "g" ? event.timeStamp : 0;
+    prefix = event.key === "g" ? event.timeStamp : -Infinity;
     const link = follows && [...document.querySelectorAll(".nav [data-key]")].find((a) => a.dataset.key === event.key);
     if (link) { event.preventDefault(); link.click(); }
-    if (event.key === "?") { event.preventDefault(); help(); }
+    if (event.key === "?") { event.preventDefault(); help().catch(() => {}); }
   };
   const help = async () => {
     const open = document.querySelector("dialog.help-dialog");
-    if (open) { open.showModal(); return; }
+    if (open) { if (!open.open) open.showModal(); return; }
     const answer = await fetch("/help/keyboard", { headers: { Accept: "text/html" } });
     const keys = parse(await answer.text()).getElementById("keyboard");
     if (!answer.ok || !keys || document.querySelector("dialog.help-dialog")) return;
@@ -212,6 +212,9 @@
     }
   });
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+
+  // A narrow window shows only some tabs: the current one is among them.
+  document.querySelector("nav.tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
   // Prevent a second submission of a form.
   document.addEventListener("submit", (event) => {

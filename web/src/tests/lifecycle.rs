@@ -72,13 +72,18 @@ pub(super) fn installed_along(fake: &Fake) {
     }));
 }
 
-/// 0.11.0 is installed, after 0.10.1, which is still in the catalog.
-pub(super) fn upgraded(fake: &Fake) {
-    // the older version watches a single namespace
+/// The OperatorGroup has its own namespace as target, as both versions require.
+pub(super) fn watch_one_namespace(fake: &Fake) {
     fake.change("/apis/operators.coreos.com/v1/namespaces/etcd/operatorgroups/all", |group| {
         group["spec"] = json!({"targetNamespaces": ["etcd"]});
         group["status"] = json!({"namespaces": ["etcd"]});
     });
+}
+
+/// 0.11.0 is installed, after 0.10.1, which is still in the catalog.
+pub(super) fn upgraded(fake: &Fake) {
+    // the older version watches a single namespace
+    watch_one_namespace(fake);
     let mut csv = etcd().bundles["etcdoperator.v0.11.0"].bundle().unwrap().csv_raw.clone();
     let old = fake.remove(&format!("{BASE}/clusterserviceversions/etcdoperator.v0.10.1"));
     csv["metadata"] = old["metadata"].clone();

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{
     Browser,
     fake::Fake,
-    lifecycle::{BASE, HOME, failing},
+    lifecycle::{BASE, HOME, failing, upgraded, watch_one_namespace},
 };
 
 const TABS: [&str; 8] =
@@ -62,7 +62,7 @@ async fn each_tab_has_a_url_one_primary_action_and_at_most_one_banner() {
     assert_eq!((overview.status, overview.location()), (StatusCode::PERMANENT_REDIRECT, HOME));
     assert_eq!(browser.get(&format!("{HOME}/nothing")).await.status, StatusCode::NOT_FOUND);
     // a healthy operator has no banner
-    let (browser, _) = Browser::at(super::lifecycle::upgraded).await;
+    let (browser, _) = Browser::at(upgraded).await;
     let page = browser.get(HOME).await.text;
     assert!(!page.contains("id=\"banner\"") && page.contains("Create EtcdCluster"), "{page}");
     assert!(page.contains("id=\"progress-done\""), "the progress is one line: {page}");
@@ -117,6 +117,7 @@ async fn a_tab_that_the_user_may_not_read_names_the_missing_rights() {
 #[tokio::test]
 async fn permissions_are_words_and_yaml_has_no_secrets() {
     let (browser, _) = Browser::at(|fake| {
+        watch_one_namespace(fake);
         fake.change(&format!("{BASE}/subscriptions/etcd"), |s| {
             s["metadata"]["labels"] = json!({"olm.managed": "true", "team": "db"});
             s["metadata"]["managedFields"] = json!([{"manager": "kubectl"}]);
@@ -158,7 +159,7 @@ async fn instances_are_listed_with_their_state() {
 
 #[tokio::test]
 async fn a_review_shows_numbers_then_permissions_then_findings_then_objects() {
-    let (browser, fake) = Browser::at(|_| {}).await;
+    let (browser, fake) = Browser::at(watch_one_namespace).await;
     let path = format!("{HOME}/plan");
     let plan = browser.json(&path).await["plan"].clone();
     fake.change(&format!("{BASE}/installplans/install-abc"), |pending| {
@@ -171,7 +172,7 @@ async fn a_review_shows_numbers_then_permissions_then_findings_then_objects() {
         order.iter().map(|part| page.find(part).unwrap_or_else(|| panic!("no {part}: {page}"))).collect();
     assert!(places.is_sorted(), "{places:?}: {page}");
     // a group for each kind, with the diff of a changed object
-    assert!(page.contains("id=\"plan-kind-ClusterServiceVersion\""), "{page}");
+    assert!(page.contains("id=\"plan-kind-CustomResourceDefinition\" open"), "{page}");
     assert!(page.contains("class=\"changes\"") && page.contains("class=\"diff\""), "{page}");
     let skip = format!("href=\"{HOME}/change?what=skip&amp;version=0.11.0\"");
     assert!(page.contains(&skip) && !page.contains(" disabled"), "{page}");

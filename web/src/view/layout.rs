@@ -110,7 +110,7 @@ impl Shell<'_> {
                 ul.nav {
                     @for (section, href, label, glyph) in NAV {
                         li {
-                            a href=(href) data-key=[key(href)] aria-current=[(self.section == Some(section)).then_some("page")] {
+                            a href=(href) aria-current=[(self.section == Some(section)).then_some("page")] data-key=[key(href)] {
                                 (glyph.draw())
                                 span { (label) }
                                 @if section == Section::Installed {

@@ -26,7 +26,7 @@ pub(crate) fn show(id: &str, items: &[Item]) -> Markup {
     html! {
         details.popup id=(id) {
             summary.button title="More actions" { (Glyph::More.draw()) span.visually-hidden { "More actions" } }
-            ul { @for item in items { li { a.danger[item.danger] href=(item.href) { (item.label) } } } }
+            ul { @for item in items { li { a class=[item.danger.then_some("danger")] href=(item.href) { (item.label) } } } }
         }
     }
 }

@@ -29,11 +29,11 @@ fn of_level(rules: &[PermissionRule], level: Level) -> Vec<&PermissionRule> {
 
 /// The number of permissions of each level.
 pub(crate) fn counts(rules: &[PermissionRule]) -> Markup {
+    let of = |level: Level| rules.iter().filter(|rule| rule.level == level).count();
     html! {
-        div.counts {
-            @for level in LEVELS {
-                @let count = of_level(rules, level).len();
-                @if count > 0 {
+        @if !rules.is_empty() {
+            div.counts {
+                @for (level, count) in LEVELS.map(|level| (level, of(level))).into_iter().filter(|(_, count)| *count > 0) {
                     @let (tone, word) = tone(level);
                     (parts::chip(tone, tone.glyph(), &format!("{count} {}", word.to_lowercase())))
                 }
