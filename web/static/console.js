@@ -69,6 +69,7 @@
         const data = JSON.parse(event.data);
         merge(live, parse(data.html));
         localTimes();
+        offerCopy();
         const installed = live.querySelector("[data-installed]")?.dataset.installed;
         const count = document.getElementById("nav-installed");
         if (installed && count) { count.textContent = installed; count.hidden = false; }
@@ -211,7 +212,10 @@
       });
     }
   });
-  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+  function offerCopy() {
+    for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+  }
+  offerCopy();
 
   // A narrow window shows only some tabs: the current one is among them.
   document.querySelector("nav.tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

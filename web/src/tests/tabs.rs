@@ -13,7 +13,8 @@ const TABS: [&str; 8] =
     ["", "/updates", "/instances", "/workloads", "/permissions", "/history", "/events", "/yaml"];
 
 /// A Deployment with a pod that does not start.
-fn workload(fake: &Fake) {
+pub(super) fn workload(fake: &Fake) {
+    watch_one_namespace(fake);
     let image = "localhost/etcd-operator:0.10.1";
     let template = json!({"metadata": {"labels": {"name": "etcd-operator"}},
         "spec": {"containers": [{"name": "operator", "image": image}]}});

@@ -59,7 +59,7 @@ fn one_kind(group: &[&PlannedObject], id: &str) -> Markup {
                     @for (i, same) in by_op.enumerate() { @if i > 0 { ", " } (same.len()) " " (word(same[0].op)) }
                 }
             }
-            div.body { ul.objects { @for object in group { (line(object)) } } }
+            div.body { ul.objects { @for object in group { (item(object, &html! { (clean(&object.name)) })) } } }
         }
     }
 }
@@ -73,12 +73,16 @@ fn word(op: Op) -> &'static str {
     }
 }
 
-/// One object; its diff is folded.
+/// One object of a list of several kinds.
 pub(super) fn line(object: &PlannedObject) -> Markup {
+    item(object, &html! { span.kind { (clean(kind(object))) } " " (clean(&object.name)) })
+}
+
+/// One object; its diff is folded.
+fn item(object: &PlannedObject, name: &Markup) -> Markup {
     let name = html! {
         span.visually-hidden { (object.op.as_str()) " " }
-        span.kind { (clean(kind(object))) } " "
-        (clean(&object.name))
+        (name)
         @if let Some(ns) = &object.ns { span.muted { " in " (clean(ns)) } }
     };
     html! {
