@@ -178,7 +178,7 @@
     const dialog = document.createElement("dialog");
     dialog.className = "help-dialog";
     dialog.setAttribute("aria-labelledby", "keyboard-h");
-    dialog.append(keys, parse('<form method="dialog"><button class="button">Close</button></form>'));
+    dialog.append(keys, parse('<form method="dialog"><button class="button" autofocus>Close</button></form>'));
     document.body.append(dialog);
     dialog.showModal();
   };

@@ -133,6 +133,7 @@ async fn permissions_are_words_and_yaml_has_no_secrets() {
     .await;
     let page = browser.get(&format!("{HOME}/permissions")).await.text;
     assert!(page.contains("Reads all Secrets.") && page.contains("get, list secrets"), "{page}");
+    assert!(page.contains("whole cluster") && page.contains("in namespace etcd"), "{page}");
     assert!(page.find(">High<").unwrap() < page.find(">Low<").unwrap_or(page.len()), "{page}");
     let list = browser.json(&format!("{HOME}/permissions")).await;
     assert_eq!(list["permissions"][0]["level"], "HIGH", "{list}");

@@ -44,8 +44,8 @@ pub fn risk(bundle: &Bundle) -> Option<u32> {
     Some(score(&rules(bundle, NAMESPACE, targets)?))
 }
 
-/// The permissions of a bundle in a namespace that watches others, the most dangerous first; no target
-/// namespaces are all. `None` where the bundle does not support them.
+/// The permissions of a bundle that is installed in a namespace and watches the target namespaces, the most
+/// dangerous first; an empty list of targets means all. `None` where the bundle does not support them.
 #[must_use]
 pub fn rules(
     bundle: &Bundle,

@@ -172,11 +172,11 @@ fn conditions(view: &Overview) -> Markup {
     }
 }
 
-/// Whether a condition reports a problem or an unfinished change: some conditions are true when all is well,
-/// and most are true otherwise.
+/// Whether a condition reports a problem or an unfinished change: `Ready`, `Resolved` and `Installed` are
+/// normally true, all others false.
 fn is_abnormal(condition: &Condition) -> bool {
-    let good = [names::CONDITION_READY, names::CONDITION_RESOLVED, names::CONDITION_INSTALLED];
-    good.contains(&condition.type_.as_str()) != condition.is_true()
+    let normally_true = [names::CONDITION_READY, names::CONDITION_RESOLVED, names::CONDITION_INSTALLED];
+    normally_true.contains(&condition.type_.as_str()) != condition.is_true()
 }
 
 fn holds(condition: &Condition) -> &'static str {
@@ -253,4 +253,22 @@ fn ready(subscription: &Subscription) -> Option<String> {
 /// When its certificates are due for renewal, if it has any.
 fn certificates(csv: &ClusterServiceVersion) -> Option<String> {
     csv.status.as_ref()?.certs_rotate_at.as_ref().map(|due| due.0.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_is_normally_true_and_stalled_normally_false() {
+        for (type_, holds, abnormal) in [
+            (names::CONDITION_READY, true, false),
+            (names::CONDITION_READY, false, true),
+            (names::CONDITION_STALLED, true, true),
+            (names::CONDITION_CATALOG_SOURCES_UNHEALTHY, false, false),
+            (names::CONDITION_PACKAGE_DEPRECATED, true, true),
+        ] {
+            assert_eq!(is_abnormal(&Condition::new(type_, holds, "x", "")), abnormal, "{type_} {holds}");
+        }
+    }
 }
