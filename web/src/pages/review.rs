@@ -79,7 +79,7 @@ fn view(model: &Model, csrf: &str) -> Markup {
                 @if !model.waits && one.plan.is_some() {
                     (parts::note(Tone::Warn, &html! { strong { "The pending plan is out of date. " } "This plan replaces it in a few seconds; reload the page." }))
                 }
-                (plan::panel(&model.plan, "Plan"))
+                (plan::panel(&model.plan))
                 (plan::footer(&decision(model, csrf)))
             }
         }

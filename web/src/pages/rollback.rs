@@ -124,7 +124,7 @@ fn view(
                     }
                 }))
             }
-            (plan::panel(&back.plan, "Plan"))
+            (plan::panel(&back.plan))
             p.small.muted { "Command line: " code { "olm rollback " (clean(&back.subscription)) " --to " (clean(&back.to)) " -n " (clean(&back.namespace)) } }
             (plan::footer(&html! {
                 @if let Some(why) = why_not { p.small { (why) } }

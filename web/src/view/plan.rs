@@ -13,11 +13,11 @@ use super::{
 use crate::links::clean;
 
 /// A plan under a heading.
-pub(crate) fn panel(plan: &Plan, title: &str) -> Markup {
+pub(crate) fn panel(plan: &Plan) -> Markup {
     html! {
         section.panel #plan aria-labelledby="plan-h" {
             header {
-                h2 #plan-h { (title) }
+                h2 #plan-h { "Plan" }
                 @if plan.is_blocked() { (parts::chip(Tone::Bad, Tone::Bad.glyph(), "Blocked")) }
             }
             div.body { (show(plan)) }

@@ -16,7 +16,8 @@ mod webhooks;
 
 pub use grade::{Level, PermissionRule, level};
 pub use rights::Rights;
-pub use score::{percentile, risk, rules, score};
+pub use score::rules;
+pub use score::{default_rules, percentile, risk, score};
 
 #[cfg(test)]
 mod tests;

@@ -35,31 +35,27 @@ pub fn percentile(score: u32, others: &[u32]) -> Option<u8> {
     u8::try_from((lower * 100).checked_div(others.len())?).ok()
 }
 
-/// The score of a bundle that watches its own namespace, or all where that is unsupported: its default
-/// installation. `None` for a bundle that supports neither.
+/// The score of [`default_rules`].
 #[must_use]
 pub fn risk(bundle: &Bundle) -> Option<u32> {
-    let own = bundle.install_modes().supports(InstallMode::OwnNamespace);
-    let targets = if own { vec![NAMESPACE.to_owned()] } else { Vec::new() };
-    Some(score(&rules(bundle, NAMESPACE, targets)?))
+    Some(score(&default_rules(bundle, "operators")?))
 }
 
-/// The permissions of a bundle that is installed in a namespace and watches the target namespaces, the most
-/// dangerous first; an empty list of targets means all. `None` where the bundle does not support them.
+/// The rights of a bundle in its default installation, the most dangerous first: it watches its own namespace,
+/// or all where that is unsupported. `None` for a bundle that supports neither.
 #[must_use]
-pub fn rules(
+pub fn default_rules(bundle: &Bundle, namespace: &str) -> Option<Vec<PermissionRule>> {
+    let own = bundle.install_modes().supports(InstallMode::OwnNamespace);
+    let targets = if own { vec![namespace.to_owned()] } else { Vec::new() };
+    Some(Rights::of(&grantors(bundle, namespace, targets)?).rules())
+}
+
+/// The objects that grant a bundle its rights. Unlike a rendering it ignores errors unrelated to rights.
+pub(super) fn grantors(
     bundle: &Bundle,
     namespace: &str,
     target_namespaces: Vec<String>,
-) -> Option<Vec<PermissionRule>> {
-    Some(Rights::of(&grantors(bundle, namespace, target_namespaces)?).rules())
-}
-
-/// Placeholder for the install namespace.
-const NAMESPACE: &str = "operators";
-
-/// The objects that grant a bundle its rights. Unlike a rendering it ignores errors unrelated to rights.
-fn grantors(bundle: &Bundle, namespace: &str, target_namespaces: Vec<String>) -> Option<Vec<Value>> {
+) -> Option<Vec<Value>> {
     let options = RenderOptions {
         install_namespace: namespace.to_owned(),
         target_namespaces,
@@ -68,7 +64,7 @@ fn grantors(bundle: &Bundle, namespace: &str, target_namespaces: Vec<String>) ->
     let target = Target::of(bundle, &options).ok()?;
     let mut list = rbac::objects(&target, &BTreeSet::new());
     list.extend(switches(&target));
-    list.extend(bundle.deployments().iter().map(|deployment| pods(deployment, namespace)));
+    list.extend(bundle.deployments().iter().map(|one| deployment(one, namespace)));
     list.extend(bundle.crds().map(
         |crd| json!({ "kind": "CustomResourceDefinition", "metadata": { "name": crd["metadata"]["name"] } }),
     ));
@@ -79,10 +75,21 @@ fn grantors(bundle: &Bundle, namespace: &str, target_namespaces: Vec<String>) ->
     Some(list)
 }
 
-fn pods(deployment: &Value, namespace: &str) -> Value {
+fn deployment(deployment: &Value, namespace: &str) -> Value {
     json!({
         "kind": "Deployment",
         "metadata": { "name": deployment["name"], "namespace": namespace },
         "spec": deployment["spec"],
     })
+}
+
+/// The rights of a bundle that is installed in a namespace and watches the target namespaces, the most dangerous
+/// first; an empty list of targets means all. `None` where the bundle does not support them.
+#[must_use]
+pub fn rules(
+    bundle: &Bundle,
+    namespace: &str,
+    target_namespaces: Vec<String>,
+) -> Option<Vec<PermissionRule>> {
+    Some(Rights::of(&grantors(bundle, namespace, target_namespaces)?).rules())
 }
