@@ -4,12 +4,13 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use futures::FutureExt as _;
 use olm_tests::{etcd, eventually};
 use serde_json::Value;
 
 use crate::{
     etcd_fixture::{LIMIT, holds_all, order, pods, succeeded, without_volumes},
-    etcd_handle::{Handle, under_one_operator},
+    etcd_handle::{Handle, concurrently, under_one_operator},
     operator::get,
 };
 
@@ -199,12 +200,11 @@ fn etcd_scenarios_of_backups() {
     let ns = "stored";
     under_one_operator("etcd_scenarios_of_backups", ns, async |cluster, version| {
         let at = |name| Handle { cluster, ns, name };
-        tokio::try_join!(
-            a_backup_is_read_from_a_member_that_answers(at("read"), version),
-            the_newest_periodic_backups_are_retained(at("periodic"), version),
-            an_encrypted_backup_is_restored_with_its_key(at("sealed"), version),
-            a_backup_of_the_next_minor_version_is_restored(at("newer"), version),
-        )
-        .map(drop)
+        concurrently(&[
+            &|| a_backup_is_read_from_a_member_that_answers(at("read"), version).boxed_local(),
+            &|| the_newest_periodic_backups_are_retained(at("periodic"), version).boxed_local(),
+            &|| an_encrypted_backup_is_restored_with_its_key(at("sealed"), version).boxed_local(),
+            &|| a_backup_of_the_next_minor_version_is_restored(at("newer"), version).boxed_local(),
+        ])
     });
 }

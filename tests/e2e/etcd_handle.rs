@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use futures::future::LocalBoxFuture;
 use olm_tests::{Cluster, etcd, eventually};
 use serde_json::{Value, json};
 
@@ -156,6 +157,23 @@ impl Handle<'_> {
         let name = created.trim().rsplit('/').next().unwrap_or_default();
         succeeded(self.cluster, self.ns, "etcdrestore", name).await
     }
+}
+
+/// A scenario of [`concurrently`].
+pub(crate) type Scenario<'a> = &'a (dyn Fn() -> LocalBoxFuture<'a, Result<()>> + Sync);
+
+/// Runs scenarios concurrently, each on its own thread: kubectl and etcdctl block the thread, and a scenario
+/// that polls for a transient state must not wait for the commands of another one.
+pub(crate) fn concurrently(scenarios: &[Scenario<'_>]) -> Result<()> {
+    let runtime = tokio::runtime::Handle::current();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            scenarios.iter().map(|scenario| scope.spawn(|| runtime.block_on(scenario()))).collect();
+        threads.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })
 }
 
 /// Runs scenarios in a namespace with an operator that stores backups; skipped on clusters other than the dev

@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
+use futures::FutureExt as _;
 use olm_tests::{etcd, eventually};
 use serde_json::{Value, json};
 
 use crate::{
     etcd_fixture::{LIMIT, holds_all, pods, without_volumes},
-    etcd_handle::{Handle, under_one_operator},
+    etcd_handle::{Handle, concurrently, under_one_operator},
     operator::get,
 };
 
@@ -333,12 +334,11 @@ fn etcd_scenarios_with_something_in_the_way() {
     let ns = "obstacles";
     under_one_operator("etcd_scenarios_with_something_in_the_way", ns, async |cluster, version| {
         let at = |name| Handle { cluster, ns, name };
-        tokio::try_join!(
-            a_deleted_cluster_leaves_its_claims_by_policy(at("deleted"), version),
-            a_member_that_never_starts_is_taken_out(at("nowhere"), version),
-            a_full_database_takes_writes_again(at("full"), version),
-            a_member_added_by_hand_is_left_alone(at("foreign"), version),
-        )
-        .map(drop)
+        concurrently(&[
+            &|| a_deleted_cluster_leaves_its_claims_by_policy(at("deleted"), version).boxed_local(),
+            &|| a_member_that_never_starts_is_taken_out(at("nowhere"), version).boxed_local(),
+            &|| a_full_database_takes_writes_again(at("full"), version).boxed_local(),
+            &|| a_member_added_by_hand_is_left_alone(at("foreign"), version).boxed_local(),
+        ])
     });
 }

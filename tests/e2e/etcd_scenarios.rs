@@ -14,13 +14,14 @@ mod damage;
 use std::{cell::Cell, collections::BTreeSet, path::Path};
 
 use anyhow::{Context as _, Result, ensure};
+use futures::FutureExt as _;
 use olm_tests::{etcd, eventually};
 use serde_json::json;
 
 use self::damage::damage;
 use crate::{
     etcd_fixture::{LIMIT, holds_all, order, pods, succeeded, without_volumes},
-    etcd_handle::{Handle, under_one_operator},
+    etcd_handle::{Handle, concurrently, under_one_operator},
     operator::get,
 };
 
@@ -342,14 +343,13 @@ fn etcd_scenarios_of_members_that_keep_a_quorum() {
     let ns = "kept";
     under_one_operator("etcd_scenarios_of_members_that_keep_a_quorum", ns, async |cluster, version| {
         let at = |name| Handle { cluster, ns, name };
-        tokio::try_join!(
-            processes_and_pods_return(at("grown"), version),
-            members_that_stand_still_are_given_time(at("still"), version),
-            a_paused_cluster_is_left_alone(at("paused"), version),
-            a_failing_upgrade_stops_and_goes_back(at("stalled"), version),
-            members_with_deleted_claims_are_replaced(at("claims"), version),
-        )
-        .map(drop)
+        concurrently(&[
+            &|| processes_and_pods_return(at("grown"), version).boxed_local(),
+            &|| members_that_stand_still_are_given_time(at("still"), version).boxed_local(),
+            &|| a_paused_cluster_is_left_alone(at("paused"), version).boxed_local(),
+            &|| a_failing_upgrade_stops_and_goes_back(at("stalled"), version).boxed_local(),
+            &|| members_with_deleted_claims_are_replaced(at("claims"), version).boxed_local(),
+        ])
     });
 }
 
@@ -363,12 +363,11 @@ fn etcd_scenarios_of_data_that_is_restored() {
     let ns = "restored";
     under_one_operator(TEST, ns, async |cluster, version| {
         let at = |name| Handle { cluster, ns, name };
-        tokio::try_join!(
-            lost_data_is_restored_from_the_last_backup(at("lost"), version),
-            the_claim_of_a_survivor_restores_all(at("survivor"), version),
-            a_member_with_damaged_files_is_replaced(at("damaged"), version),
-        )
-        .map(drop)
+        concurrently(&[
+            &|| lost_data_is_restored_from_the_last_backup(at("lost"), version).boxed_local(),
+            &|| the_claim_of_a_survivor_restores_all(at("survivor"), version).boxed_local(),
+            &|| a_member_with_damaged_files_is_replaced(at("damaged"), version).boxed_local(),
+        ])
     });
 }
 

@@ -5,13 +5,14 @@
 mod certificates;
 
 use anyhow::{Context as _, Result, ensure};
+use futures::FutureExt as _;
 use olm_tests::eventually;
 use serde_json::json;
 
 use self::certificates::{Authority, GOOD};
 use crate::{
     etcd_fixture::{LIMIT, members, pods, succeeded, without_volumes},
-    etcd_handle::{Handle, under_one_operator},
+    etcd_handle::{Handle, concurrently, under_one_operator},
     etcd_whole::secure,
     operator::get,
 };
@@ -177,10 +178,9 @@ fn etcd_scenarios_with_certificates_and_users() {
     let ns = "secured";
     under_one_operator("etcd_scenarios_with_certificates_and_users", ns, async |cluster, version| {
         let at = |name| Handle { cluster, ns, name };
-        tokio::try_join!(
-            renewed_certificates_of_a_user_are_presented(at("given"), version),
-            users_are_restored_with_their_cluster(at("users"), version),
-        )
-        .map(drop)
+        concurrently(&[
+            &|| renewed_certificates_of_a_user_are_presented(at("given"), version).boxed_local(),
+            &|| users_are_restored_with_their_cluster(at("users"), version).boxed_local(),
+        ])
     });
 }

@@ -65,7 +65,7 @@ where
     block_on(async {
         let before = namespaces(&cluster);
         if let Err(error) = body(cluster.clone()).await {
-            let namespace = name.replace('_', "-");
+            println!("{name}: {error:#}");
             for what in ["all,subscriptions,installplans,csv", "events"] {
                 let state = cluster.try_kubectl(&["get", what, "-A", "-o", "wide"], None);
                 if let Ok(out) = state {
@@ -77,7 +77,7 @@ where
             for left in namespaces(&cluster).difference(&before) {
                 let _ = cluster.try_kubectl(&["delete", "namespace", left, "--timeout=90s"], None);
             }
-            panic!("{namespace}: {error:#}");
+            panic!("{name}: {error:#}");
         }
     });
 }
