@@ -1,9 +1,9 @@
 //! Rights of an operator and their risk.
 //! [`Rights::of`] reads rendered objects: roles with their bindings, aggregated and unbound roles, webhooks,
 //! and the pods of Deployments. [`Rights::rules`] describes them, each with a [`Level`] and its reason;
-//! [`Rights::beyond`] lists the rights of one version that another lacks. [`rules`] describes those of a bundle
-//! in a namespace. [`score`](mod@score) summarizes them in one number, [`percentile`] compares it with others,
-//! and [`risk`] is the score of a bundle in its default installation.
+//! [`Rights::beyond`] lists the rights of one version that another lacks. [`rules`] describes those of a
+//! bundle in a namespace. [`score`](mod@score) summarizes them in one number, [`percentile`] compares it with
+//! others, and [`risk`] is the score of a bundle in its default installation.
 
 mod describe;
 mod grade;

@@ -83,8 +83,8 @@ fn deployment(deployment: &Value, namespace: &str) -> Value {
     })
 }
 
-/// The rights of a bundle that is installed in a namespace and watches the target namespaces, the most dangerous
-/// first; an empty list of targets means all. `None` where the bundle does not support them.
+/// The rights of a bundle that is installed in a namespace and watches the target namespaces, the most
+/// dangerous first; an empty list of targets means all. `None` where the bundle does not support them.
 #[must_use]
 pub fn rules(
     bundle: &Bundle,
