@@ -247,6 +247,7 @@ fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
 
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, "data", 1, &version)))?;
         cluster.wait_members(ns, "data", 1, LIMIT).await?;
+        page.click("More actions").await?;
         page.click("Uninstall").await?;
         at(&mut page, &format!("/installed/{ns}/etcd/uninstall")).await?;
         page.click("The operator and its 1 object").await?;
@@ -355,6 +356,7 @@ fn the_console_works_without_scripts() {
         shows(&mut page, "Not created: ").await?;
 
         page.goto(&format!("{base}{}", path.as_str().unwrap_or_default())).await?;
+        page.click("More actions").await?;
         page.click("Uninstall").await?;
         at(&mut page, &format!("/installed/{ns}/etcd/uninstall")).await?;
         page.click("Uninstall").await?;

@@ -49,7 +49,7 @@ const SLOW_CLOCK: Duration = Duration::from_secs(30);
 /// The subject of a page.
 enum Subject {
     List(Filter),
-    Operator { namespace: String, name: String },
+    Operator { namespace: String, name: String, tab: operator::Tab },
     Instance { crd: String, namespace: String, name: String },
 }
 
@@ -60,7 +60,12 @@ impl Subject {
             fields.text(key).map(|text| text.split('/').map(str::to_owned).collect())
         };
         if let Some([namespace, name]) = parts("installed").as_deref() {
-            return Ok(Self::Operator { namespace: namespace.clone(), name: name.clone() });
+            let tab = match fields.text("tab") {
+                None => operator::Tab::Overview,
+                Some(tab) => operator::Tab::parse(tab)
+                    .ok_or_else(|| WebError::bad_request("`tab`: no such tab of an operator"))?,
+            };
+            return Ok(Self::Operator { namespace: namespace.clone(), name: name.clone(), tab });
         }
         if let Some([crd, namespace, name]) = parts("instance").as_deref() {
             return Ok(Self::Instance { crd: crd.clone(), namespace: namespace.clone(), name: name.clone() });
@@ -87,12 +92,11 @@ impl Subject {
                 let html = installed::view(&list, filter, &snapshot, caller.csrf(), &cannot).into_string();
                 Ok(RenderedView { html, announcement: String::new() })
             }
-            Self::Operator { namespace, name } => {
+            Self::Operator { namespace, name, tab } => {
                 let snapshot = app.catalogs.read(&caller.identity).await;
-                let view = olm_ops::overview(&caller.client, namespace, name).await?;
-                let cannot = operator::cannot_approve(caller, &view).await;
-                let html = operator::render(&view, &snapshot, caller.csrf(), cannot.as_deref()).into_string();
-                Ok(RenderedView { html, announcement: operator::announcement(&view) })
+                let view = operator::View::read(caller, namespace, name, *tab).await?;
+                let html = operator::render(&view, &snapshot, caller.csrf()).into_string();
+                Ok(RenderedView { html, announcement: view.announcement() })
             }
             Self::Instance { crd, namespace, name } => {
                 let view = instance::View::read(&caller.client, crd, namespace, name).await?;

@@ -6,6 +6,7 @@ pub(crate) mod components;
 pub(crate) mod create;
 pub(crate) mod doctor;
 pub(crate) mod error;
+pub(crate) mod help;
 pub(crate) mod install;
 pub(crate) mod installed;
 pub(crate) mod instance;

@@ -38,6 +38,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/install/{source}/{package}", get(pages::install::page).post(pages::install::submit))
         .route("/installed", get(pages::installed::page))
         .route("/installed/{namespace}/{name}", get(pages::operator::page))
+        .route("/installed/{namespace}/{name}/{tab}", get(pages::operator::tab))
         .route("/installed/{namespace}/{name}/approve", post(pages::operator::approve))
         .route("/installed/{namespace}/{name}/plan", get(pages::review::page))
         .route("/installed/{namespace}/{name}/change", get(pages::change::page).post(pages::change::submit))
@@ -49,6 +50,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             "/installed/{namespace}/{name}/uninstall",
             get(pages::uninstall::page).post(pages::uninstall::submit),
         )
+        .route("/help/keyboard", get(pages::help::keyboard))
         .route("/doctor", get(pages::doctor::page).post(pages::doctor::apply_fix))
         .route("/instances", get(pages::instances::index))
         .route("/instances/new/{crd}", get(pages::create::page).post(pages::create::submit))

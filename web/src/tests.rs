@@ -10,6 +10,7 @@ mod one_user;
 mod openid;
 mod renewal;
 mod signals;
+mod tabs;
 mod trust;
 
 use std::sync::Arc;
@@ -270,7 +271,7 @@ impl Browser {
 }
 
 /// Not a test: serves the console over the fake cluster for manual inspection. `OLM_WEB_LOOK=127.0.0.1:9999`,
-/// and `OLM_WEB_LOOK_SCENE=failing`, `along` or `upgraded` for other states.
+/// and `OLM_WEB_LOOK_SCENE=failing`, `along`, `upgraded` or `workload` for other states.
 #[tokio::test]
 async fn serve_for_a_look() {
     let Ok(address) = std::env::var("OLM_WEB_LOOK") else {
@@ -286,6 +287,7 @@ async fn serve_for_a_look() {
         Ok("failing") => lifecycle::failing(&fake),
         Ok("along") => lifecycle::installed_along(&fake),
         Ok("upgraded") => lifecycle::upgraded(&fake),
+        Ok("workload") => tabs::workload(&fake),
         _ => {}
     }
     let router = console(&fake, catalogs);

@@ -69,6 +69,7 @@
         const data = JSON.parse(event.data);
         merge(live, parse(data.html));
         localTimes();
+        offerCopy();
         const installed = live.querySelector("[data-installed]")?.dataset.installed;
         const count = document.getElementById("nav-installed");
         if (installed && count) { count.textContent = installed; count.hidden = false; }
@@ -159,21 +160,46 @@
     });
   }
 
+  // `g` and the key of a section open it; `?` shows the shortcuts of /help/keyboard.
+  let prefix = -Infinity;
+  const shortcut = (event) => {
+    const follows = event.timeStamp - prefix < 1500;
+    prefix = event.key === "g" ? event.timeStamp : -Infinity;
+    const link = follows && [...document.querySelectorAll(".nav [data-key]")].find((a) => a.dataset.key === event.key);
+    if (link) { event.preventDefault(); link.click(); }
+    if (event.key === "?") { event.preventDefault(); help().catch(() => {}); }
+  };
+  const help = async () => {
+    const open = document.querySelector("dialog.help-dialog");
+    if (open) { if (!open.open) open.showModal(); return; }
+    const answer = await fetch("/help/keyboard", { headers: { Accept: "text/html" } });
+    const keys = parse(await answer.text()).getElementById("keyboard");
+    if (!answer.ok || !keys || document.querySelector("dialog.help-dialog")) return;
+    const dialog = document.createElement("dialog");
+    dialog.className = "help-dialog";
+    dialog.setAttribute("aria-labelledby", "keyboard-h");
+    dialog.append(keys, parse('<form method="dialog"><button class="button" autofocus>Close</button></form>'));
+    document.body.append(dialog);
+    dialog.showModal();
+  };
+
+  const menus = "details:is(.menu, .popup)[open]";
   document.addEventListener("keydown", (event) => {
     const typing = event.target.matches("input, textarea, select, [contenteditable]");
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
       const box = document.querySelector("input[type=search]");
       if (box) { event.preventDefault(); box.focus(); box.select(); }
     }
+    if (!typing && !event.ctrlKey && !event.metaKey && !event.altKey) shortcut(event);
     if (event.key === "Escape") {
-      for (const menu of document.querySelectorAll("details.menu[open]")) {
+      for (const menu of document.querySelectorAll(menus)) {
         menu.removeAttribute("open");
         menu.querySelector("summary").focus();
       }
     }
   });
   document.addEventListener("click", (event) => {
-    for (const menu of document.querySelectorAll("details.menu[open]")) {
+    for (const menu of document.querySelectorAll(menus)) {
       if (!menu.contains(event.target)) menu.removeAttribute("open");
     }
     const copy = event.target.closest("[data-copy]");
@@ -186,7 +212,13 @@
       });
     }
   });
-  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+  function offerCopy() {
+    for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+  }
+  offerCopy();
+
+  // A narrow window shows only some tabs: the current one is among them.
+  document.querySelector("nav.tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
   // Prevent a second submission of a form.
   document.addEventListener("submit", (event) => {

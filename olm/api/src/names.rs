@@ -177,6 +177,11 @@ pub fn component_label(package: &str, namespace: &str) -> String {
     format!("{LABEL_COMPONENT_PREFIX}{}", name.trim_end_matches(['.', '-', '_']))
 }
 
+/// Whether a label is one of olm or OLM, which marks owners and components.
+pub fn is_own_label(key: &str) -> bool {
+    key.starts_with("olm.") || key.starts_with(LABEL_COMPONENT_PREFIX)
+}
+
 /// The labels of a managed object that is owned by a ClusterServiceVersion.
 pub fn owner_labels(csv: &str, namespace: &str) -> [(&'static str, String); 4] {
     [

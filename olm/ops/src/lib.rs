@@ -33,6 +33,7 @@ mod status;
 mod timeline;
 mod uninstall;
 mod wait;
+mod workloads;
 mod write;
 
 pub use approve::{Approved, PLAN_CHANGED, Upgraded, approve, preview_upgrade, upgrade};
@@ -61,4 +62,5 @@ pub use uninstall::{
     command as uninstall_command, preview_uninstall, uninstall,
 };
 pub use wait::{Diagnosis, Progress, WaitOptions, wait_installed};
+pub use workloads::{DeploymentState, PodState, workloads};
 pub use write::written_by;

@@ -164,7 +164,7 @@ impl Workload {
 }
 
 /// Why a pod is not ready: from its containers, else from the pod.
-fn pod_problem(pod: &Pod) -> Option<String> {
+pub(super) fn pod_problem(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let conditions = status.conditions.as_deref().unwrap_or_default();
     if conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True") {
@@ -327,7 +327,7 @@ fn steps(view: &View, last: Option<&olm_api::InstallPlan>, workload: &Workload) 
 }
 
 /// Ready and desired replicas of the newest template.
-fn replicas(deployment: &Deployment) -> (i32, i32) {
+pub(super) fn replicas(deployment: &Deployment) -> (i32, i32) {
     let wanted = deployment.spec.replicas.unwrap_or(1);
     let status = deployment.status.as_ref();
     let ready = status.and_then(|s| s.ready_replicas).unwrap_or(0);

@@ -3,6 +3,7 @@
 use axum::response::Response;
 use maud::{Markup, html};
 use olm_ops::Status;
+use olm_plan::{Level, PermissionRule};
 use serde_json::json;
 
 use crate::{
@@ -13,8 +14,9 @@ use crate::{
         field::{self, Field},
         glyph::Glyph,
         layout::Section,
+        menu::{self, Item},
         parts::{self, Tone},
-        ring,
+        permissions, plan, ring,
         table::{self, Column, Order, Row, Sort, Style},
         tabs::{self, Tab, Target},
         tile::{self, Tile},
@@ -50,6 +52,21 @@ pub(crate) async fn page(caller: Caller) -> Response {
         ("Facet", facets()),
         ("Form field", fields()),
         ("Diff", diffs()),
+        (
+            "Menu",
+            menu::show(
+                "menu-sample",
+                &[Item::new("Pause", "/dev/components"), Item::new("Uninstall", "/dev/components").danger()],
+            ),
+        ),
+        ("Permissions", granted()),
+        (
+            "Decision",
+            plan::footer(&html! {
+                p.small { "Missing permission: patch installplans in namespace etcd." }
+                div.actions { button.button.primary type="button" disabled { "Approve 0.11.0" } button.button type="button" { "Skip 0.11.0" } }
+            }),
+        ),
         (
             "Ring",
             html! { @if let Some(ring) = ring::show(&json!({"ready": ["a-0", "a-1"], "unready": ["a-2"]})) { (ring) } },
@@ -240,6 +257,21 @@ fn diffs() -> Markup {
         (diff::field("/spec/replicas", None, Some(&json!(1)), None))
         (diff::field("/spec/paused", Some(&json!(true)), None, None))
     }
+}
+
+fn granted() -> Markup {
+    let rule = |rule: &str, level, reason: Option<&str>| PermissionRule {
+        rule: rule.into(),
+        level,
+        reason: reason.map(str::to_owned),
+        scope: "cluster".into(),
+    };
+    let rules = [
+        rule("get,list,watch secrets", Level::High, Some("reads all Secrets")),
+        rule("create pods", Level::Med, Some("creates workloads anywhere")),
+        rule("get configmaps", Level::Low, None),
+    ];
+    html! { (permissions::counts(&rules)) (permissions::high_first(&rules, "sample")) }
 }
 
 fn icons() -> Markup {

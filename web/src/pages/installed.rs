@@ -228,20 +228,27 @@ pub(crate) fn review(one: &Installed, class: &str) -> Markup {
     }
 }
 
-/// The button that approves exactly the displayed plan.
+/// The button that approves exactly the displayed plan, and why it is disabled.
 pub(crate) fn approve(one: &Installed, csrf: &str, class: &str, why_not: Option<&str>) -> Markup {
+    html! {
+        (approve_form(one, csrf, class, why_not.is_some()))
+        @if let Some(why) = why_not { p.small.muted { (clean(why)) } }
+    }
+}
+
+/// The button alone.
+pub(crate) fn approve_form(one: &Installed, csrf: &str, class: &str, disabled: bool) -> Markup {
     html! {
         @if let (Some(plan), Some(digest)) = (&one.plan, &one.plan_digest) {
             form id={ "approve-" (plan) } method="post" action={ (href(one)) "/approve" } {
                 (parts::csrf(csrf))
                 input type="hidden" name="plan" value=(plan);
                 input type="hidden" name="digest" value=(digest);
-                button.button.(class) disabled[why_not.is_some()] {
+                button.button.(class) disabled[disabled] {
                     "Approve" @if let Some(next) = &one.next { " " (next) }
                     span.visually-hidden { " of " (name(one)) }
                 }
             }
-            @if let Some(why) = why_not { p.small.muted { (clean(why)) } }
         }
     }
 }

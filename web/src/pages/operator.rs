@@ -1,20 +1,27 @@
-//! An installed operator: progress, pending actions, operands, update settings and history.
+//! An installed operator: a header with its state and its most urgent problem, and tabs, each with a URL.
 
+mod events;
+mod header;
 mod history;
+mod instances;
+mod overview;
+mod permissions;
 mod updates;
-mod waits;
+mod workloads;
+mod yaml;
 
 use std::sync::Arc;
 
 use axum::{
     extract::{Path, State},
-    response::Response,
+    response::{IntoResponse as _, Redirect, Response},
 };
+use http::StatusCode;
 use maud::{Markup, html};
-use olm_api::{ClusterServiceVersion, Subscription, condition, names};
-use olm_ops::{Overview, Status, StepState, Timeline};
+use olm_ops::{DeploymentState, EventLine, Overview, ReadableInstances, Status, StepState};
+use serde_json::{Value, json};
 
-use super::installed::{home, href, name, versions};
+use super::installed::{home, href, name};
 use crate::{
     app::App,
     caller::{Caller, Page},
@@ -22,30 +29,168 @@ use crate::{
     error::WebError,
     links::{clean, encode},
     posted::Posted,
-    rights,
+    rights::{self, Right},
     view::{
-        glyph::Glyph,
         layout::Section,
         parts::{self, Tone},
-        time,
+        tabs,
     },
 };
 
-/// Whether the state changes only after an action of a user.
-fn is_settled(view: &Overview) -> bool {
-    match view.timeline.installed.status {
-        Status::Healthy => view.timeline.steps.iter().all(|s| s.state == StepState::Done),
-        Status::NeedsApproval | Status::Paused | Status::UpdateAvailable | Status::Unmanaged => true,
-        _ => false,
+/// A tab of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tab {
+    Overview,
+    Updates,
+    Instances,
+    Workloads,
+    Permissions,
+    History,
+    Events,
+    Yaml,
+}
+
+impl Tab {
+    const ALL: [Self; 8] = [
+        Self::Overview,
+        Self::Updates,
+        Self::Instances,
+        Self::Workloads,
+        Self::Permissions,
+        Self::History,
+        Self::Events,
+        Self::Yaml,
+    ];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Overview => "Overview",
+            Self::Updates => "Updates",
+            Self::Instances => "Instances",
+            Self::Workloads => "Workloads",
+            Self::Permissions => "Permissions",
+            Self::History => "History",
+            Self::Events => "Events",
+            Self::Yaml => "YAML",
+        }
+    }
+
+    /// The tab of the last part of a URL.
+    pub(crate) fn parse(part: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tab| tab.part() == part)
+    }
+
+    fn part(self) -> String {
+        self.label().to_lowercase()
+    }
+
+    /// URL of the tab; the overview has that of the operator.
+    fn href(self, operator: &str) -> String {
+        match self {
+            Self::Overview => operator.to_owned(),
+            tab => format!("{operator}/{}", tab.part()),
+        }
+    }
+
+    /// The rights that the tab takes, apart from those of every tab.
+    fn rights(self, namespace: &str) -> Vec<Right<'_>> {
+        let list = |group, plural| Right { verb: "list", group, plural, namespace: Some(namespace) };
+        match self {
+            Self::Workloads => vec![list("apps", "deployments"), list("", "pods")],
+            Self::Events => vec![list("", "events")],
+            Self::Yaml => ["subscriptions", "clusterserviceversions", "installplans"]
+                .map(|plural| Right::of_olm("get", plural, namespace))
+                .into(),
+            _ => Vec::new(),
+        }
     }
 }
 
-/// The announcement for screen readers.
-pub(crate) fn announcement(view: &Overview) -> String {
-    let status = view.timeline.installed.status.word();
-    match view.timeline.steps.iter().find(|s| !matches!(s.state, StepState::Done | StepState::Pending)) {
-        Some(step) => clean(format!("{status}. {}: {}", step.title, step.text).trim_end_matches([':', ' '])),
-        None => status.to_owned(),
+/// What a tab shows besides the overview.
+enum Content {
+    Nothing,
+    Instances(ReadableInstances),
+    Workloads(Vec<DeploymentState>),
+    Events(Vec<EventLine>),
+    Yaml(Vec<Value>),
+}
+
+/// The data of a tab.
+pub(crate) struct View {
+    pub(crate) overview: Overview,
+    tab: Tab,
+    /// Why the user cannot approve the pending plan.
+    cannot_approve: Option<String>,
+    /// The content, or the missing rights.
+    content: Result<Content, String>,
+}
+
+impl View {
+    pub(crate) async fn read(
+        caller: &Caller,
+        namespace: &str,
+        target: &str,
+        tab: Tab,
+    ) -> Result<Self, WebError> {
+        let client = &caller.client;
+        let needed = tab.rights(namespace);
+        let (overview, missing) =
+            tokio::join!(olm_ops::overview(client, namespace, target), rights::all_missing(client, &needed));
+        let overview = overview?;
+        let content = match missing {
+            Some(why) => Err(why),
+            None => Ok(match tab {
+                Tab::Overview | Tab::Updates | Tab::Permissions | Tab::History => Content::Nothing,
+                Tab::Instances => {
+                    Content::Instances(olm_ops::readable_instances(client, namespace, target).await?)
+                }
+                Tab::Workloads => Content::Workloads(olm_ops::workloads(client, namespace, target).await?),
+                Tab::Events => Content::Events(olm_ops::list_events(client, namespace, target).await?),
+                Tab::Yaml => Content::Yaml(yaml::read(client, namespace, &overview).await?),
+            }),
+        };
+        let one = std::slice::from_ref(&overview.timeline.installed);
+        let cannot_approve = rights::cannot_approve(client, one).await.remove(namespace);
+        Ok(Self { overview, tab, cannot_approve, content })
+    }
+
+    /// The page as JSON.
+    fn model(&self, channels: &[String]) -> Result<Value, WebError> {
+        let content = self.content.as_ref().map_err(|why| WebError::forbidden(why.clone()))?;
+        Ok(match content {
+            Content::Instances(list) => json!(list),
+            Content::Workloads(list) => json!({ "deployments": list }),
+            Content::Events(list) => json!({ "events": list }),
+            Content::Yaml(list) => json!({ "objects": list }),
+            Content::Nothing => match self.tab {
+                Tab::Updates => updates::model(&self.overview, channels),
+                Tab::Permissions => json!({ "permissions": permissions::of(&self.overview) }),
+                Tab::History => json!({ "history": self.overview.history }),
+                _ => json!(self.overview),
+            },
+        })
+    }
+
+    /// Whether the state changes only after an action of a user.
+    fn is_settled(&self) -> bool {
+        let timeline = &self.overview.timeline;
+        match timeline.installed.status {
+            Status::Healthy => timeline.steps.iter().all(|s| s.state == StepState::Done),
+            Status::NeedsApproval | Status::Paused | Status::UpdateAvailable | Status::Unmanaged => true,
+            _ => false,
+        }
+    }
+
+    /// The announcement for screen readers.
+    pub(crate) fn announcement(&self) -> String {
+        let timeline = &self.overview.timeline;
+        let status = timeline.installed.status.word();
+        match timeline.steps.iter().find(|s| !matches!(s.state, StepState::Done | StepState::Pending)) {
+            Some(step) => {
+                clean(format!("{status}. {}: {}", step.title, step.text).trim_end_matches([':', ' ']))
+            }
+            None => status.to_owned(),
+        }
     }
 }
 
@@ -55,21 +200,52 @@ pub(crate) async fn page(
     caller: Caller,
     Path((namespace, target)): Path<(String, String)>,
 ) -> Result<Response, WebError> {
-    let (snapshot, view) = tokio::join!(
-        app.catalogs.read(&caller.identity),
-        olm_ops::overview(&caller.client, &namespace, &target)
-    );
+    show(&app, &caller, &namespace, &target, Tab::Overview).await
+}
+
+/// `GET /installed/{namespace}/{name}/{tab}`
+pub(crate) async fn tab(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path((namespace, target, tab)): Path<(String, String, String)>,
+) -> Result<Response, WebError> {
+    match Tab::parse(&tab) {
+        Some(Tab::Overview) => Ok(Redirect::permanent(&home(&namespace, &target)).into_response()),
+        Some(tab) => show(&app, &caller, &namespace, &target, tab).await,
+        None => Err(WebError::not_found("page not found")),
+    }
+}
+
+async fn show(
+    app: &App,
+    caller: &Caller,
+    namespace: &str,
+    target: &str,
+    tab: Tab,
+) -> Result<Response, WebError> {
+    let (snapshot, view) =
+        tokio::join!(app.catalogs.read(&caller.identity), View::read(caller, namespace, target, tab));
     let view = view?;
-    let cannot = cannot_approve(&caller, &view).await;
-    let title = name(&view.timeline.installed);
-    let events = format!("/api/v1/events?installed={}/{}", encode(&namespace), encode(&target));
+    if caller.wants_json {
+        let model = view.model(channels(&view.overview, &snapshot))?;
+        return Ok(axum::Json(model).into_response());
+    }
+    let name = name(&view.overview.timeline.installed);
+    let title = match tab {
+        Tab::Overview => name.clone(),
+        tab => format!("{} · {name}", tab.label()),
+    };
+    let events =
+        format!("/api/v1/events?installed={}/{}&tab={}", encode(namespace), encode(target), tab.part());
     let body = html! {
-        (parts::crumbs(&[("/installed", "Installed")], &title))
-        div data-live=(events) { (render(&view, &snapshot, caller.csrf(), cannot.as_deref())) }
+        (parts::crumbs(&[("/installed", "Installed")], &name))
+        div data-live=(events) { (render(&view, &snapshot, caller.csrf())) }
         div.visually-hidden #announce role="status" {}
     };
-    let refresh = (!is_settled(&view)).then_some(3);
-    Ok(caller.answer(Page::new(&title, Section::Installed, body).refresh(refresh), &view))
+    let refresh = (!view.is_settled()).then_some(3);
+    let status = if view.content.is_ok() { StatusCode::OK } else { StatusCode::FORBIDDEN };
+    let page = Page::new(&title, Section::Installed, body).refresh(refresh).status(status);
+    Ok(caller.answer(page, &Value::Null))
 }
 
 /// `POST /installed/{namespace}/{name}/approve` with the plan and the digest that the user reviewed.
@@ -86,220 +262,50 @@ pub(crate) async fn approve(
     let approved =
         olm_ops::approve(&caller.client, Some(&namespace), target, Some(digest)).await.map_err(|error| {
             let error = WebError::from(error);
-            if error.status == http::StatusCode::CONFLICT {
+            if error.status == StatusCode::CONFLICT {
                 return WebError { what: "The plan changed".into(), ..error }
                     .hint("return to the operator's page, review the new plan and approve it");
             }
             error
         })?;
-    Ok(caller.done(http::StatusCode::ACCEPTED, &home(&namespace, &name), &approved))
+    Ok(caller.done(StatusCode::ACCEPTED, &home(&namespace, &name), &approved))
 }
 
-/// Why the user cannot approve the pending plan.
-pub(crate) async fn cannot_approve(caller: &Caller, view: &Overview) -> Option<String> {
-    let one = &view.timeline.installed;
-    rights::cannot_approve(&caller.client, std::slice::from_ref(one)).await.remove(&one.namespace)
+/// The channels of the package in its catalog.
+fn channels<'a>(overview: &Overview, snapshot: &'a Snapshot) -> &'a [String] {
+    let one = &overview.timeline.installed;
+    let source = snapshot.card(one.catalog.as_deref(), &one.package).map(|(source, _)| source);
+    let summary = source.and_then(|source| source.catalog.summary(&one.package));
+    summary.map(|summary| summary.channels.as_slice()).unwrap_or_default()
 }
 
-/// The live part of the page. `cannot_approve` is why the user cannot approve its pending plan.
-pub(crate) fn render(
-    view: &Overview,
-    snapshot: &Snapshot,
-    csrf: &str,
-    cannot_approve: Option<&str>,
-) -> Markup {
-    let one = &view.timeline.installed;
-    let card = snapshot.card(one.catalog.as_deref(), &one.package);
-    let summary = card.and_then(|(source, _)| source.catalog.summary(&one.package));
-    let channels = summary.map(|summary| summary.channels.as_slice()).unwrap_or_default();
+/// The live part of the page.
+pub(crate) fn render(view: &View, snapshot: &Snapshot, csrf: &str) -> Markup {
+    let overview = &view.overview;
+    let one = &overview.timeline.installed;
+    let home = href(one);
+    let links: Vec<(Tab, String)> = Tab::ALL.into_iter().map(|tab| (tab, tab.href(&home))).collect();
+    let tabs: Vec<tabs::Tab<'_>> = links
+        .iter()
+        .map(|(tab, href)| tabs::Tab::new(tab.label(), tabs::Target::Link(href), *tab == view.tab))
+        .collect();
     html! {
-        div.head #operator-head {
-            (parts::icon(card.and_then(|(_, card)| card.icon.as_deref()), &name(one), "big"))
-            div.head-text {
-                h1 { (name(one)) }
-                div.row { (parts::status(&one.status)) span { (versions(one)) } }
-                // The banner below has the text of a pause.
-                @if !one.reason.is_empty() && one.status != Status::Paused { p.muted { (clean(&one.reason)) } }
-            }
-            div.actions {
-                @if let Some((source, _)) = card {
-                    a.button.quiet href={ "/catalog/" (encode(&source.id)) "/" (encode(&one.package)) } { "View in catalog" }
-                }
-                a.button.danger href={ (href(one)) "/uninstall" } { "Uninstall" }
-            }
-        }
-        div.split {
-            div.stack #operator-main {
-                @if one.status == Status::NeedsApproval { (waits::approval(view, csrf, cannot_approve)) }
-                (waits::paused(view))
-                (waits::blockers(view))
-                (create(view))
-                (timeline(view))
-                (updates::show(view, channels))
-                (waits::unmanaged(view, card.map(|(source, _)| source.id.as_str())))
-                (history::show(view))
-                (events(&view.timeline))
-            }
-            (facts(view))
-        }
-    }
-}
-
-fn create(view: &Overview) -> Markup {
-    let one = &view.timeline.installed;
-    let owned = view.csv.as_ref().map(|csv| csv.spec.owned_crds()).unwrap_or_default();
-    let ready = view
-        .csv
-        .as_ref()
-        .and_then(|csv| csv.status.as_ref())
-        .is_some_and(|status| status.phase == olm_api::csv::CsvPhase::Succeeded);
-    html! {
-        @if ready && !owned.is_empty() {
-            section.panel #create aria-labelledby="create-h" {
-                header { h2 #create-h { "Provided kinds" } }
-                ul.rows {
-                    @for crd in owned {
-                        @let kind = clean(&crd.kind);
-                        li {
-                            div.grow {
-                                strong { (clean(crd.display_name.as_deref().unwrap_or(&crd.kind))) }
-                                @if let Some(text) = &crd.description { p.small.muted { (clean(text)) } }
-                            }
-                            div.actions {
-                                a.button href={ "/instances/" (encode(&crd.name)) } { "View" span.visually-hidden { " " (kind) " objects" } }
-                                a.button.primary href={ "/instances/new/" (encode(&crd.name)) "?ns=" (encode(instance_namespace(one))) } { "Create " (kind) }
-                            }
-                        }
-                    }
-                }
+        (header::show(view, snapshot, csrf))
+        (tabs::show("Pages of the operator", &tabs))
+        div id={ "tab-" (view.tab.part()) } {
+            @match &view.content {
+                Err(why) => (parts::note(Tone::Warn, &html! { (clean(why)) " Ask an administrator for this permission." })),
+                Ok(Content::Instances(list)) => (instances::show(overview, list)),
+                Ok(Content::Workloads(list)) => (workloads::show(overview, list)),
+                Ok(Content::Events(list)) => (events::show(overview, list)),
+                Ok(Content::Yaml(list)) => (yaml::show(list)),
+                Ok(Content::Nothing) => @match view.tab {
+                    Tab::Updates => (updates::show(overview, channels(overview, snapshot))),
+                    Tab::Permissions => (permissions::show(overview)),
+                    Tab::History => (history::show(overview)),
+                    _ => (overview::show(overview)),
+                },
             }
         }
     }
-}
-
-/// A namespace for new objects that the operator watches.
-fn instance_namespace(one: &olm_ops::Installed) -> &str {
-    match one.watches.as_slice() {
-        [only] if !only.is_empty() => only,
-        [] | [_] => "default",
-        many if many.contains(&one.namespace) => &one.namespace,
-        many => &many[0],
-    }
-}
-
-fn timeline(view: &Overview) -> Markup {
-    let timeline = &view.timeline;
-    let current = view.history.iter().find(|revision| revision.current);
-    // The approver of the current plan, else of the installed revision.
-    let approval = view.approval.as_ref().or(current.map(|r| &r.approval).filter(|_| view.plan.is_none()));
-    html! {
-        section.panel #progress aria-labelledby="progress-h" {
-            header { h2 #progress-h { "Progress" } }
-            div.body {
-                ol.timeline {
-                    @for step in &timeline.steps {
-                        @let (class, glyph, word) = appearance(step.state);
-                        li.(class) {
-                            span.mark { (glyph.draw()) }
-                            div.clip {
-                                div.row {
-                                    span.title { (step.title) span.visually-hidden { ": " (word) } }
-                                    @if let Some(at) = &step.at { span.small.muted { (time::ago(at)) } }
-                                }
-                                @if !step.text.is_empty() { p { (clean(&step.text)) } }
-                                @if let Some(approval) = approval.filter(|_| step.id == "plan") { p.small { (history::approved(approval)) } }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn appearance(state: StepState) -> (&'static str, Glyph, &'static str) {
-    match state {
-        StepState::Pending => ("pending", Glyph::Dot, "not started"),
-        StepState::Running => ("running", Glyph::Spinner, "in progress"),
-        StepState::Waiting => ("waiting", Glyph::Hand, "action required"),
-        StepState::Done => ("done", Glyph::Check, "done"),
-        StepState::Failed => ("failed", Glyph::Cross, "failed"),
-    }
-}
-
-fn events(timeline: &Timeline) -> Markup {
-    html! {
-        section.panel #events aria-labelledby="events-h" {
-            header { h2 #events-h { "Events" } }
-            @if timeline.events.is_empty() {
-                div.body { p.muted { "No events in the last hour." } }
-            } @else {
-                ul.rows.events {
-                    @for event in timeline.events.iter().rev() {
-                        li {
-                            div.grow {
-                                div.row {
-                                    @if event.type_ == "Warning" { (parts::chip(Tone::Warn, Tone::Warn.glyph(), &clean(&event.reason))) }
-                                    @else { strong { (clean(&event.reason)) } }
-                                    span.small.muted { (clean(&event.object)) }
-                                }
-                                span.small { (clean(&event.message)) }
-                            }
-                            span.small.muted.when { (time::ago(&event.time)) }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn facts(view: &Overview) -> Markup {
-    let one = &view.timeline.installed;
-    html! {
-        aside.panel #facts aria-label="Facts" {
-            div.body {
-                dl.facts {
-                    div { dt { "Namespace" } dd { (one.namespace) } }
-                    div { dt { "Watches" } dd {
-                        @if one.watches.iter().any(String::is_empty) { "all namespaces" }
-                        @else if one.watches.is_empty() { "unknown" }
-                        @else { (one.watches.join(", ")) }
-                    } }
-                    div { dt { "Updates" } dd { @if one.approval == "Manual" { "manual approval" } @else { "automatic" } } }
-                    @if let Some(channel) = &one.channel { div { dt { "Channel" } dd { (clean(channel)) } } }
-                    @if let Some(catalog) = &one.catalog { div { dt { "Catalog" } dd { (clean(catalog)) } } }
-                    @if let Some(created) = &one.created { div { dt { "Installed" } dd { (time::ago(created)) } } }
-                    @if let Some(csv) = &one.csv { div { dt { "ClusterServiceVersion" } dd { code { (clean(csv)) } } } }
-                    @if view.subscription.is_some() { div { dt { "Subscription" } dd { code { (clean(&one.name)) } } } }
-                    @if let Some(ready) = view.subscription.as_ref().and_then(ready) { div { dt { "Ready" } dd { (ready) } } }
-                    @if let Some(due) = view.csv.as_ref().and_then(certificates) { div { dt { "Certificates" } dd { "renewed " (time::ago(&due)) } } }
-                }
-                hr;
-                p.small.muted { "Command line:" br; code { "olm status " (clean(&one.package)) " -n " (one.namespace) } }
-            }
-        }
-    }
-}
-
-/// The kstatus conditions in one line: `yes`, or the condition that holds and its reason.
-fn ready(subscription: &Subscription) -> Option<String> {
-    let conditions = &subscription.status.as_ref()?.conditions;
-    let ready = condition::find(conditions, names::CONDITION_READY)?;
-    if ready.is_true() {
-        return Some("yes".to_owned());
-    }
-    let holds = [names::CONDITION_STALLED, names::CONDITION_RECONCILING];
-    let other = holds.iter().find_map(|type_| condition::find(conditions, type_).filter(|c| c.is_true()));
-    let shown = other.unwrap_or(ready);
-    let reason = shown.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-    Some(clean(&match other {
-        Some(other) => format!("no: {}{reason}", other.type_),
-        None => format!("no{reason}"),
-    }))
-}
-
-/// When its certificates are due for renewal, if it has any.
-fn certificates(csv: &ClusterServiceVersion) -> Option<String> {
-    csv.status.as_ref()?.certs_rotate_at.as_ref().map(|due| due.0.to_string())
 }

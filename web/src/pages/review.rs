@@ -1,4 +1,4 @@
-//! A plan that requires approval in full, with the approve button.
+//! The review of a plan: all of its parts, then approval or skip.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use olm_ops::Installed;
 use olm_plan::{Plan, PlanAction};
 use serde::Serialize;
 
-use super::installed::{approve, cannot, href, name};
+use super::installed::{approve_form, cannot, href, name};
 use crate::{
     app::App,
     caller::{Caller, Page},
     error::WebError,
-    links::clean,
+    links::{clean, encode},
     rights,
     view::{
         layout::Section,
@@ -36,6 +36,9 @@ struct Model {
     /// Why the user cannot approve it.
     #[serde(skip_serializing_if = "Option::is_none")]
     why_not: Option<String>,
+    /// Why the user cannot skip its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why_not_skip: Option<String>,
 }
 
 /// `GET /installed/{namespace}/{name}/plan`
@@ -46,10 +49,11 @@ pub(crate) async fn page(
 ) -> Result<Response, WebError> {
     let snapshot = app.catalogs.read(&caller.identity).await;
     let client = &caller.client;
-    let (installed, plan, missing) = tokio::join!(
+    let (installed, plan, why_not, why_not_skip) = tokio::join!(
         olm_ops::find_installed(client, Some(&namespace), &target),
         olm_ops::preview_upgrade(client, &snapshot.loaded, Some(&namespace), &target),
-        rights::missing(client, "patch", "installplans", &namespace)
+        rights::missing(client, "patch", "installplans", &namespace),
+        rights::missing(client, "patch", "subscriptions", &namespace)
     );
     let installed = installed?;
     let plan = match plan {
@@ -57,7 +61,7 @@ pub(crate) async fn page(
         Err(error) => return cannot(&caller, (&namespace, &target), error.into()),
     };
     let waits = installed.plan_digest.as_ref() == Some(&plan.digest);
-    let model = Model { installed, plan, waits, why_not: missing };
+    let model = Model { installed, plan, waits, why_not, why_not_skip };
     let body = view(&model, caller.csrf());
     let title = format!("Plan of {}", name(&model.installed));
     Ok(caller.answer(Page::new(&title, Section::Installed, body), &model))
@@ -65,7 +69,6 @@ pub(crate) async fn page(
 
 fn view(model: &Model, csrf: &str) -> Markup {
     let one = &model.installed;
-    let blocked = model.plan.is_blocked();
     html! {
         (parts::crumbs(&[("/installed", "Installed"), (&href(one), &name(one))], "Plan"))
         div.head { div.head-text { h1 { "Plan of " (name(one)) } p.muted { "in namespace " (clean(&one.namespace)) } } }
@@ -76,21 +79,30 @@ fn view(model: &Model, csrf: &str) -> Markup {
                 @if !model.waits && one.plan.is_some() {
                     (parts::note(Tone::Warn, &html! { strong { "The pending plan is out of date. " } "This plan replaces it in a few seconds; reload the page." }))
                 }
-                section.panel #plan aria-labelledby="plan-h" {
-                    header {
-                        h2 #plan-h { "Plan" }
-                        @if blocked { (parts::chip(Tone::Bad, Tone::Bad.glyph(), "Blocked")) }
-                    }
-                    div.body { (plan::show(&model.plan)) }
-                    footer.stack-s {
-                        @if let Some(why) = &model.why_not { (parts::note(Tone::Info, &html! { (why) })) }
-                        div.actions {
-                            @if model.waits && model.why_not.is_none() && one.plan_digest.is_some() { (approve(one, csrf, "primary", None)) }
-                            a.button.quiet href=(href(one)) { "Back" }
-                        }
-                    }
-                }
+                (plan::panel(&model.plan))
+                (plan::footer(&decision(model, csrf)))
             }
+        }
+    }
+}
+
+/// Approval and skip, and why they are disabled.
+fn decision(model: &Model, csrf: &str) -> Markup {
+    let one = &model.installed;
+    let blocked = model.plan.is_blocked().then_some("Blocked by a finding.");
+    let why_not = model.why_not.as_deref().or(blocked);
+    // Skipping the first version would leave nothing to install.
+    let skipped = one.next.as_ref().filter(|_| one.csv.is_some());
+    let reasons = [why_not, model.why_not_skip.as_deref().filter(|_| skipped.is_some())];
+    html! {
+        @for why in reasons.into_iter().flatten() { p.small { (clean(why)) } }
+        div.actions {
+            @if model.waits { (approve_form(one, csrf, "primary", why_not.is_some())) }
+            @if let Some(next) = skipped {
+                @if model.why_not_skip.is_some() { button.button disabled { "Skip " (clean(next)) } }
+                @else { a.button href={ (href(one)) "/change?what=skip&version=" (encode(next)) } { "Skip " (clean(next)) } }
+            }
+            a.button.quiet href=(href(one)) { "Back" }
         }
     }
 }

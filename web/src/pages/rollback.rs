@@ -88,7 +88,7 @@ async fn show(
         }
     };
     let why_not = if back.plan.is_blocked() {
-        Some("Blocked by a finding below.".to_owned())
+        Some("Blocked by a finding.".to_owned())
     } else if !back.changed {
         Some("This rollback is already requested.".to_owned())
     } else {
@@ -115,33 +115,27 @@ fn view(
         div.head { div.head-text { h1 { (label) } p.muted { (package) " " (clean(&back.from)) " in namespace " (clean(&back.namespace)) } } }
         div.stack.narrow {
             @if let Some(failed) = failed { (parts::alert(&failed.what, &sentence(&clean(&failed.why)), failed.hint.as_deref())) }
-            div.panel { form.body.stack method="post" action={ (home) "/rollback" } {
-                (parts::csrf(csrf))
-                input type="hidden" name="to" value=(back.csv);
-                input type="hidden" name="digest" value=(back.plan.digest);
-                p { "Rolls back from " (clean(&back.from)) " to " strong { (clean(&back.to)) } ", pins this version and pauses the operator. To upgrade later, unpin, then resume." }
-                @if back.plan.requires_approval && why_not.is_none() {
-                    (parts::note(Tone::Info, &html! {
-                        @match cannot_approve {
-                            None => "Plans of this operator require approval: rolling back approves this plan.",
-                            Some(why) => { (why) " The plan waits for the approval of another user." },
-                        }
-                    }))
-                }
-                @if let Some(why) = why_not { (parts::note(Tone::Warn, &html! { (why) })) }
-                div.actions {
+            p { "Rolls back from " (clean(&back.from)) " to " strong { (clean(&back.to)) } ", pins this version and pauses the operator. To upgrade later, unpin, then resume." }
+            @if back.plan.requires_approval && why_not.is_none() {
+                (parts::note(Tone::Info, &html! {
+                    @match cannot_approve {
+                        None => "Plans of this operator require approval: rolling back approves this plan.",
+                        Some(why) => { (why) " The plan waits for the approval of another user." },
+                    }
+                }))
+            }
+            (plan::panel(&back.plan))
+            p.small.muted { "Command line: " code { "olm rollback " (clean(&back.subscription)) " --to " (clean(&back.to)) " -n " (clean(&back.namespace)) } }
+            (plan::footer(&html! {
+                @if let Some(why) = why_not { p.small { (why) } }
+                form.actions method="post" action={ (home) "/rollback" } {
+                    (parts::csrf(csrf))
+                    input type="hidden" name="to" value=(back.csv);
+                    input type="hidden" name="digest" value=(back.plan.digest);
                     button.button.danger.solid disabled[why_not.is_some()] { "Roll back" }
                     a.button.quiet href=(home) { "Cancel" }
                 }
-                p.small.muted { "Command line: " code { "olm rollback " (clean(&back.subscription)) " --to " (clean(&back.to)) " -n " (clean(&back.namespace)) } }
-            } }
-            section.panel #plan aria-labelledby="plan-h" {
-                header {
-                    h2 #plan-h { "Plan" }
-                    @if back.plan.is_blocked() { (parts::chip(Tone::Bad, Tone::Bad.glyph(), "Blocked")) }
-                }
-                div.body { (plan::show(&back.plan)) }
-            }
+            }))
         }
     }
 }

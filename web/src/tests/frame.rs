@@ -12,7 +12,11 @@ async fn the_frame_leads_to_every_section_and_counts_installed_operators() {
     for link in ["/catalog", "/installed", "/instances", "/doctor"] {
         assert!(page.text.contains(&format!("href=\"{link}\"")), "{link}: {}", page.text);
     }
-    assert!(page.text.contains("<a href=\"/catalog\" aria-current=\"page\">"), "{}", page.text);
+    assert!(
+        page.text.contains("<a href=\"/catalog\" aria-current=\"page\" data-key=\"c\">"),
+        "{}",
+        page.text
+    );
     assert!(page.text.contains("id=\"nav-installed\">1</span>"), "{}", page.text);
     // the search field shows the text, and a new search keeps the facets
     assert!(page.text.contains("name=\"q\" value=\"etcd\""), "{}", page.text);

@@ -72,13 +72,18 @@ pub(super) fn installed_along(fake: &Fake) {
     }));
 }
 
-/// 0.11.0 is installed, after 0.10.1, which is still in the catalog.
-pub(super) fn upgraded(fake: &Fake) {
-    // the older version watches a single namespace
+/// The OperatorGroup has its own namespace as target, as both versions require.
+pub(super) fn watch_one_namespace(fake: &Fake) {
     fake.change("/apis/operators.coreos.com/v1/namespaces/etcd/operatorgroups/all", |group| {
         group["spec"] = json!({"targetNamespaces": ["etcd"]});
         group["status"] = json!({"namespaces": ["etcd"]});
     });
+}
+
+/// 0.11.0 is installed, after 0.10.1, which is still in the catalog.
+pub(super) fn upgraded(fake: &Fake) {
+    // the older version watches a single namespace
+    watch_one_namespace(fake);
     let mut csv = etcd().bundles["etcdoperator.v0.11.0"].bundle().unwrap().csv_raw.clone();
     let old = fake.remove(&format!("{BASE}/clusterserviceversions/etcdoperator.v0.10.1"));
     csv["metadata"] = old["metadata"].clone();
@@ -118,9 +123,11 @@ fn part(html: &str, id: &str) -> String {
 #[tokio::test]
 async fn the_page_shows_update_settings_and_the_revision_history() {
     let (browser, _) = Browser::at(|_| {}).await;
-    let page = browser.get(HOME).await;
-    insta::assert_snapshot!("updates", part(&page.text, "updates"));
-    insta::assert_snapshot!("history", part(&page.text, "history"));
+    let text = async |tab: &str| browser.get(&format!("{HOME}/{tab}")).await.text;
+    insta::assert_snapshot!("updates", part(&text("updates").await, "updates"));
+    insta::assert_snapshot!("history", part(&text("history").await, "history"));
+    let settings = browser.json(&format!("{HOME}/updates")).await["settings"].clone();
+    assert_eq!((&settings["paused"], &settings["channel"]), (&json!(false), &json!(etcd().default_channel)));
     let json = browser.json(HOME).await;
     assert_eq!(json["history"][1]["approval"]["by"], "ada");
     assert!(json["steps"].is_array() && json["installed"]["package"] == "etcd");
@@ -141,16 +148,12 @@ async fn existing_settings_are_offered_in_reverse() {
         });
     })
     .await;
-    let page = browser.get(HOME).await.text;
+    let page = browser.get(&format!("{HOME}/updates")).await.text;
     insta::assert_snapshot!("updates_said", part(&page, "updates"));
     // and one banner reports the pause
-    let banner = part(&page, "paused");
-    let expected = format!(
-        "Paused at 0.10.1\n, and pinned to this version. Nothing is changed until you resume.\n\
-         Resume -> {HOME}/change?what=resume"
-    );
-    assert_eq!(banner, expected);
-    assert_eq!(page.matches("change?what=resume").count(), 2, "the banner and the setting: {page}");
+    let expected = "Paused at 0.10.1\n, and pinned to this version. Nothing is changed until you resume.";
+    assert_eq!(part(&page, "banner"), expected);
+    assert_eq!(page.matches("change?what=resume").count(), 2, "the header and the setting: {page}");
 }
 
 /// The change and its fields; the text of the page; the spec of the Subscription before; the changed field
@@ -394,7 +397,8 @@ async fn what_comes_along_is_named_where_a_plan_is_approved() {
         });
     })
     .await;
-    insta::assert_snapshot!("waiting", part(&browser.get(HOME).await.text, "waiting"));
+    insta::assert_snapshot!("banner", part(&browser.get(HOME).await.text, "banner"));
+    insta::assert_snapshot!("pending", part(&browser.get(&format!("{HOME}/updates")).await.text, "pending"));
 }
 
 #[tokio::test]
@@ -402,6 +406,9 @@ async fn the_page_shows_blockers_and_fixes() {
     let (browser, _) = Browser::at(failing).await;
     insta::assert_snapshot!("waits", part(&browser.get(HOME).await.text, "waits"));
     let page = browser.get(HOME).await;
+    assert!(part(&page.text, "banner").starts_with("InstallComponentFailed"), "{}", page.text);
+    // the abnormal conditions are shown
+    assert!(part(&page.text, "conditions").contains("Stalled"), "{}", page.text);
     assert!(page.text.contains("no: Stalled (InstallPlanFailed)"), "{}", page.text);
 }
 

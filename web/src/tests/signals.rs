@@ -82,6 +82,8 @@ async fn printed_commands_are_listed() {
         format!("{install}?namespace=fresh&version=0.10.1"),
         format!("{install}?namespace=default&channel=alpha&updates=manual"),
         HOME.to_owned(),
+        format!("{HOME}/workloads"),
+        format!("{HOME}/events"),
         format!("{HOME}/change?what=pause"),
         format!("{HOME}/change?what=resume"),
         format!("{HOME}/change?what=skip&version=0.11.0"),

@@ -47,6 +47,23 @@ const NAV: [(Section, &str, &str, Glyph); 4] = [
     (Section::Doctor, "/doctor", "Doctor", Glyph::Pulse),
 ];
 
+/// The key after `g` that opens a page of the rail.
+fn key(href: &str) -> Option<&'static str> {
+    match href {
+        "/catalog" => Some("c"),
+        "/installed" => Some("i"),
+        "/updates" => Some("u"),
+        "/instances" => Some("n"),
+        "/doctor" => Some("d"),
+        _ => None,
+    }
+}
+
+/// The keys of the rail's pages, with their labels.
+pub(crate) fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
+    NAV.into_iter().filter_map(|(_, href, label, _)| Some((key(href)?, label)))
+}
+
 impl Shell<'_> {
     pub(crate) fn page(&self, body: &Markup) -> Markup {
         html! {
@@ -93,7 +110,7 @@ impl Shell<'_> {
                 ul.nav {
                     @for (section, href, label, glyph) in NAV {
                         li {
-                            a href=(href) aria-current=[(self.section == Some(section)).then_some("page")] {
+                            a href=(href) aria-current=[(self.section == Some(section)).then_some("page")] data-key=[key(href)] {
                                 (glyph.draw())
                                 span { (label) }
                                 @if section == Section::Installed {
@@ -157,6 +174,7 @@ impl Shell<'_> {
                         }
                     }
                     @if let Some(user) = self.user {
+                        a.small href="/help/keyboard" { "Keyboard shortcuts" }
                         form method="post" action="/logout" {
                             input type="hidden" name="_csrf" value=(user.csrf);
                             button.button.slim.wide { "Sign out" }

@@ -1,54 +1,45 @@
 //! Rendering of a plan.
 
+mod objects;
+
 use maud::{Markup, html};
-use olm_plan::{Cause, Level, Op, Plan, PlannedObject, Severity, SignatureVerdict};
+use olm_plan::{Plan, Severity, SignatureVerdict};
 
 use super::{
-    diff,
     glyph::Glyph,
     parts::{self, Tone, sentence},
+    permissions,
 };
 use crate::links::clean;
 
-fn mark(op: Op) -> &'static str {
-    match op {
-        Op::Create => "+",
-        Op::Update | Op::Adopt => "~",
-        Op::Delete => "−",
-        Op::Noop | Op::Unchanged => "·",
+/// A plan under a heading.
+pub(crate) fn panel(plan: &Plan) -> Markup {
+    html! {
+        section.panel #plan aria-labelledby="plan-h" {
+            header {
+                h2 #plan-h { "Plan" }
+                @if plan.is_blocked() { (parts::chip(Tone::Bad, Tone::Bad.glyph(), "Blocked")) }
+            }
+            div.body { (show(plan)) }
+        }
     }
 }
 
-fn tone(level: Level) -> (Tone, &'static str) {
-    match level {
-        Level::High => (Tone::Bad, "High"),
-        Level::Med => (Tone::Warn, "Medium"),
-        Level::Low => (Tone::Plain, "Low"),
-    }
+/// The decision about a plan, which stays at the lower edge of the window.
+pub(crate) fn footer(content: &Markup) -> Markup {
+    html! { div.decision role="group" aria-label="Decision" { (content) } }
 }
 
+/// A plan: of an installation, an upgrade or a rollback.
 pub(crate) fn show(plan: &Plan) -> Markup {
-    let (created, changed, deleted) = plan.counts();
     html! {
         div.stack {
-            div.row {
-                @if let Some(from) = plan.from.as_ref().filter(|from| Some(*from) != plan.to.as_ref()) {
-                    strong { (from) } span aria-hidden="true" { "→" } span.visually-hidden { " to " }
-                }
-                @if let Some(to) = &plan.to { strong { (to) } }
-                span.counts {
-                    @if created + changed + deleted == 0 { (parts::tag("no changes")) }
-                    @if created > 0 { (parts::chip(Tone::Good, Glyph::Check, &format!("{created} created"))) }
-                    @if changed > 0 { (parts::chip(Tone::Warn, Glyph::Info, &format!("{changed} changed"))) }
-                    @if deleted > 0 { (parts::chip(Tone::Bad, Glyph::Trash, &format!("{deleted} deleted"))) }
-                }
-            }
-            @if !plan.why.text.is_empty() { p.muted { (sentence(&clean(&plan.why.text))) } }
+            (summary(plan))
+            (delta(plan, "plan"))
             (findings(plan))
-            (permissions(plan, "plan"))
             (dependencies(plan))
             (signatures(plan))
-            (objects(plan, "plan"))
+            (objects::grouped(plan, "plan"))
             (along(plan))
             @if !plan.why.rejected.is_empty() {
                 details.fold #plan-why {
@@ -63,6 +54,31 @@ pub(crate) fn show(plan: &Plan) -> Markup {
                 }
             }
             p.small.muted.clip { "Plan " code { (plan.short_digest()) } }
+        }
+    }
+}
+
+/// The versions, the number of objects by operation, and why this version was selected.
+fn summary(plan: &Plan) -> Markup {
+    let (created, changed, deleted) = plan.counts();
+    let totals =
+        [("Create", created, "create"), ("Change", changed, "update"), ("Delete", deleted, "delete")];
+    html! {
+        div.stack-s {
+            div.row.between {
+                div.row {
+                    @if let Some(from) = plan.from.as_ref().filter(|from| Some(*from) != plan.to.as_ref()) {
+                        strong { (from) } span aria-hidden="true" { "→" } span.visually-hidden { " to " }
+                    }
+                    @if let Some(to) = &plan.to { strong { (to) } }
+                }
+                dl.totals {
+                    @for (label, count, class) in totals {
+                        div.(class).none[count == 0] { dt { (label) } dd { (count) } }
+                    }
+                }
+            }
+            @if !plan.why.text.is_empty() { p.muted { (sentence(&clean(&plan.why.text))) } }
         }
     }
 }
@@ -95,49 +111,25 @@ fn findings(plan: &Plan) -> Markup {
     }
 }
 
-/// `id` distinguishes the parts of several plans on one page.
-fn permissions(plan: &Plan, id: &str) -> Markup {
-    let mut added: Vec<_> = plan.permissions.added.iter().collect();
-    added.sort_by(|a, b| (a.level, &a.scope, &a.rule).cmp(&(b.level, &b.scope, &b.rule)));
-    let count = |level| added.iter().filter(|rule| rule.level == level).count();
+/// The change of the permissions; `id` distinguishes the parts of several plans on one page.
+fn delta(plan: &Plan, id: &str) -> Markup {
+    let added = &plan.permissions.added;
     html! {
         div.stack-s {
-            h3 { "Added permissions" }
-            @if added.is_empty() {
-                p.muted { "No new permissions." }
-            } @else {
-                div.counts {
-                    @for level in [Level::High, Level::Med, Level::Low] {
-                        @if count(level) > 0 {
-                            @let (tone, word) = tone(level);
-                            (parts::chip(tone, tone.glyph(), &format!("{} {}", count(level), word.to_lowercase())))
-                        }
-                    }
-                }
-                details.fold id={ (id) "-permissions" } open[count(Level::High) > 0] {
-                    summary { "All " (parts::plural(added.len(), "permission")) }
-                    div.body {
-                        ul.objects {
-                            @for rule in added {
-                                @let (tone, word) = tone(rule.level);
-                                li {
-                                    (parts::chip(tone, tone.glyph(), word))
-                                    span.what {
-                                        (clean(&rule.rule))
-                                        span.muted { " · " @if rule.scope == "cluster" { "whole cluster" } @else { "in " (clean(&rule.scope)) } }
-                                        @if let Some(reason) = &rule.reason { div.small.muted { (clean(reason)) } }
-                                    }
-                                }
-                            }
-                        }
-                    }
+            div.row.between {
+                h3 { "Added permissions" }
+                (permissions::counts(added))
+            }
+            @if added.is_empty() { p.muted { "No new permissions." } }
+            (permissions::high_first(added, id))
+            @if !plan.permissions.removed.is_empty() {
+                details.fold id={ (id) "-removed" } {
+                    summary { "Removes " (parts::plural(plan.permissions.removed.len(), "permission")) }
+                    div.body { (permissions::all(&plan.permissions.removed)) }
                 }
             }
             @if let Some(percentile) = plan.permissions.percentile {
                 p.small.muted { "More permissions than " (percentile) "% of the operators in this catalog (" (clean(&plan.permissions.compared)) ")." }
-            }
-            @if !plan.permissions.removed.is_empty() {
-                p.small.muted { (parts::plural(plan.permissions.removed.len(), "permission")) " removed." }
             }
         }
     }
@@ -194,9 +186,9 @@ fn along(plan: &Plan) -> Markup {
                 h3 id=(id) { "Dependency: " (clean(&other.entry.bundle.package)) @if let Some(to) = &other.plan.to { " " (clean(to)) } }
                 p.muted { "Required by " (clean(&other.entry.required_by.join(", "))) "; approving this plan also approves this operator." }
                 @if !other.plan.findings.is_empty() { (findings(&other.plan)) }
-                (permissions(&other.plan, &id))
+                (delta(&other.plan, &id))
                 (signatures(&other.plan))
-                (objects(&other.plan, &id))
+                (objects::grouped(&other.plan, &id))
             }
         }
     }
@@ -218,52 +210,11 @@ pub(crate) fn removal(plan: &Plan, id: &str, title: &str) -> Markup {
             @if !plan.findings.is_empty() { (findings(plan)) }
             details.fold id={ "removal-" (id) } {
                 summary { (parts::plural(plan.objects.len(), "object")) }
-                div.body { ul.objects { @for object in &plan.objects { (line(object)) } } }
+                div.body { ul.objects { @for object in &plan.objects { (objects::line(object)) } } }
             }
             p.small.muted.clip { "Plan " code { (plan.short_digest()) } }
         }
     }
-}
-
-fn objects(plan: &Plan, id: &str) -> Markup {
-    html! {
-        details.fold id={ (id) "-objects" } {
-            summary { (parts::plural(plan.objects.len(), "object")) }
-            div.body { ul.objects { @for object in &plan.objects { (line(object)) } } }
-        }
-    }
-}
-
-/// One object with its change.
-fn line(object: &PlannedObject) -> Markup {
-    html! {
-        li {
-            span.op.(object.op.as_str()) aria-hidden="true" { (mark(object.op)) }
-            span.what {
-                span.visually-hidden { (object.op.as_str()) " " }
-                span.kind { (clean(object.gvk.split('.').next().unwrap_or(&object.gvk))) } " "
-                (clean(&object.name))
-                @if let Some(ns) = &object.ns { span.muted { " in " (clean(ns)) } }
-                @if let Some(note) = &object.note { div.small.muted { (clean(note)) } }
-                @if let Some(with) = &object.goes_with { div.small.muted { "deleted with " (clean(with)) } }
-                @for change in &object.diff {
-                    @let note = cause(change.cause, change.by.as_deref());
-                    (diff::field(&change.path, change.live.as_ref(), change.new.as_ref(), note.as_deref()))
-                }
-                @if object.masked { div.small.muted { "Secret values are not shown." } }
-            }
-        }
-    }
-}
-
-/// The author of a difference, unless it is the new version.
-fn cause(cause: Cause, by: Option<&str>) -> Option<String> {
-    let what = match cause {
-        Cause::Change | Cause::Unknown => return None,
-        Cause::Drift => "changed since the last apply",
-        Cause::Both => "changed since the last apply and by this version",
-    };
-    Some(by.map_or_else(|| what.to_owned(), |by| format!("{what} by {by}")))
 }
 
 #[cfg(test)]

@@ -59,9 +59,7 @@ pub(super) fn without(fields: &[Vec<String>]) -> Option<Value> {
 /// Labels by which roles are aggregated, and those by which olm and OLM mark owners and components. Other
 /// labels are the site's.
 fn means_something(key: &str) -> bool {
-    key.contains("/aggregate-to-")
-        || key.starts_with("olm.")
-        || key.starts_with(names::LABEL_COMPONENT_PREFIX)
+    key.contains("/aggregate-to-") || names::is_own_label(key)
 }
 
 fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {

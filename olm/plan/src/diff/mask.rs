@@ -61,6 +61,19 @@ pub(super) fn masked<'a>(kind: &str, path: &str, value: &'a Value) -> (Cow<'a, V
     (Cow::Owned(without_credentials(value)), true)
 }
 
+/// An object without the data of a Secret and without the values of environment variables with the name of a
+/// credential.
+pub fn without_secrets(object: &Value) -> Value {
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let shown = |(key, value): (&String, &Value)| {
+        (key.clone(), masked(kind, &format!("/{key}"), value).0.into_owned())
+    };
+    match object {
+        Value::Object(map) => map.iter().map(shown).collect::<Map<_, _>>().into(),
+        other => other.clone(),
+    }
+}
+
 fn json_mask() -> Cow<'static, Value> {
     Cow::Owned(json!(MASK))
 }
@@ -118,4 +131,22 @@ fn is_credential(name: &str, value: &Value) -> bool {
     }
     let key = words.windows(2).any(|pair| pair[1] == "KEY" && KEYS.contains(&pair[0]));
     key || words.iter().any(|word| CREDENTIALS.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_without_secrets_keeps_its_keys() {
+        let secret = json!({ "kind": "Secret", "metadata": { "name": "a" }, "data": { "key": "eA==" } });
+        let shown = without_secrets(&secret);
+        assert_eq!(shown["data"]["key"], MASK);
+        assert_eq!(shown["metadata"], secret["metadata"]);
+        let env = json!([{ "name": "DB_PASSWORD", "value": "x" }, { "name": "MODE", "value": "fast" }]);
+        let subscription = json!({ "kind": "Subscription", "spec": { "config": { "env": env } } });
+        let shown = without_secrets(&subscription);
+        assert_eq!(shown["spec"]["config"]["env"][0]["value"], MASK);
+        assert_eq!(shown["spec"]["config"]["env"][1]["value"], "fast");
+    }
 }

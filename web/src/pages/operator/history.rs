@@ -16,14 +16,12 @@ use crate::{
 pub(super) fn show(view: &Overview) -> Markup {
     let one = &view.timeline.installed;
     html! {
-        @if view.subscription.is_some() {
-            section.panel #history aria-labelledby="history-h" {
-                header { h2 #history-h { "Revision history" } }
-                @if view.history.is_empty() {
-                    div.body { p.muted { "No completed plans." } }
-                } @else {
-                    ul.rows { @for revision in &view.history { li { (row(one, revision)) } } }
-                }
+        section.panel #history aria-labelledby="history-h" {
+            header { h2 #history-h { "Revision history" } }
+            @if view.history.is_empty() {
+                div.body { p.muted { "No completed plans." } }
+            } @else {
+                ul.rows { @for revision in &view.history { li { (row(one, revision)) } } }
             }
         }
     }

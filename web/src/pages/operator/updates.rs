@@ -1,8 +1,11 @@
-//! Update settings of an operator. Each choice links to a preview; this page changes nothing.
+//! Updates: the pending plan, and the update settings. Each choice links to a preview; this page changes
+//! nothing.
 
+use kube::ResourceExt as _;
 use maud::{Markup, html};
-use olm_api::{Subscription, subscription::SubscriptionState};
+use olm_api::{Subscription, names, subscription::SubscriptionState};
 use olm_ops::{Installed, Overview};
+use serde_json::{Value, json};
 
 use crate::{
     links::{clean, encode},
@@ -40,13 +43,74 @@ impl Choice {
 pub(super) fn show(view: &Overview, channels: &[String]) -> Markup {
     let one = &view.timeline.installed;
     html! {
-        @if let Some(subscription) = &view.subscription {
-            section.panel #updates aria-labelledby="updates-h" {
-                header { h2 #updates-h { "Updates" } div.row { (marks(subscription)) } }
-                ul.rows {
-                    @for choice in choices(one, subscription) { li { (row(one, &choice)) } }
-                    li { (channel(one, subscription, channels)) }
+        div.stack {
+            (pending(view))
+            @match &view.subscription {
+                Some(subscription) => section.panel #updates aria-labelledby="updates-h" {
+                    header { h2 #updates-h { "Settings" } div.row { (marks(subscription)) } }
+                    ul.rows {
+                        @for choice in choices(one, subscription) { li { (row(one, &choice)) } }
+                        li { (channel(one, subscription, channels)) }
+                    }
+                },
+                None => p.muted { "An operator without a Subscription has no update settings." },
+            }
+        }
+    }
+}
+
+/// The same as JSON.
+pub(super) fn model(view: &Overview, channels: &[String]) -> Value {
+    let one = &view.timeline.installed;
+    let spec = view.subscription.as_ref().map(|subscription| &subscription.spec);
+    json!({
+        "installed": one,
+        "along": view.along,
+        "channels": channels,
+        "settings": spec.map(|spec| json!({
+            "channel": spec.channel,
+            "paused": spec.paused,
+            "version": spec.version,
+            "skipVersions": spec.skip_versions,
+            "snooze": spec.snooze,
+            "upgradeConstraintPolicy": spec.upgrade_constraint_policy,
+        })),
+    })
+}
+
+/// The plan that is pending or in progress, and its objects.
+fn pending(view: &Overview) -> Markup {
+    let Some(plan) = &view.plan else { return html! {} };
+    let one = &view.timeline.installed;
+    let steps = plan.status.as_ref().map(|status| status.plan.as_slice()).unwrap_or_default();
+    let summary = plan.annotations().get(names::ANNOTATION_PLAN_SUMMARY);
+    html! {
+        section.panel #pending aria-labelledby="pending-h" {
+            header {
+                h2 #pending-h { @if plan.spec.approved { "Current plan" } @else { "Pending plan" } }
+                @if !plan.spec.approved { a.button.slim href={ (href(one)) "/plan" } { "Review the plan" } }
+            }
+            div.body.stack-s {
+                @if let Some(summary) = summary { p { (parts::sentence(&clean(summary))) } }
+                @for other in &view.along {
+                    p {
+                        "Installs dependency " strong { (clean(&other.bundle.package)) } " " (clean(&other.bundle.version_text()))
+                        span.muted { ", required by " (clean(&other.required_by.join(", "))) }
+                    }
                 }
+                @if !steps.is_empty() {
+                    details.fold #pending-objects {
+                        summary { (parts::plural(steps.len(), "object")) " in this plan" }
+                        div.body {
+                            ul.objects {
+                                @for step in steps {
+                                    li { span.what { span.kind { (clean(&step.resource.kind)) } " " (clean(&step.resource.name)) } }
+                                }
+                            }
+                        }
+                    }
+                }
+                p.small.muted { "InstallPlan " code { (clean(&plan.name_any())) } }
             }
         }
     }
