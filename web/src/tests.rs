@@ -11,6 +11,7 @@ mod openid;
 mod renewal;
 mod signals;
 mod trust;
+mod versions;
 
 use std::sync::Arc;
 

@@ -2,13 +2,14 @@
 
 use axum::response::Response;
 use maud::{Markup, html};
+use olm_catalog::graph::{ChannelGraph, Edge, EdgeKind, GraphNode, Role, UpgradeGraph};
 use olm_ops::Status;
 use serde_json::json;
 
 use crate::{
     caller::{Caller, Page},
     view::{
-        banner, diff,
+        banner, diff, drawing,
         facet::{self, Applied, Facet, Value},
         field::{self, Field},
         glyph::Glyph,
@@ -50,6 +51,7 @@ pub(crate) async fn page(caller: Caller) -> Response {
         ("Facet", facets()),
         ("Form field", fields()),
         ("Diff", diffs()),
+        ("Drawing", drawings()),
         (
             "Ring",
             html! { @if let Some(ring) = ring::show(&json!({"ready": ["a-0", "a-1"], "unready": ["a-2"]})) { (ring) } },
@@ -244,4 +246,42 @@ fn diffs() -> Markup {
 
 fn icons() -> Markup {
     html! { ul.glyphs { @for glyph in Glyph::ALL { li { (glyph.draw()) (format!("{glyph:?}")) } } } }
+}
+
+/// An upgrade graph with every mark.
+fn drawings() -> Markup {
+    let bundle = |version: &str, role| GraphNode {
+        name: format!("etcd.v{version}"),
+        version: Some(version.to_owned()),
+        role,
+        deprecated: (version == "0.9.0").then(|| "Upgrade to 0.9.2.".to_owned()),
+        installed: version == "0.9.2",
+        excluded: version == "0.9.3",
+        hop: (version == "0.10.0").then_some(1),
+    };
+    let edge = |from: &str, to: &str, kind, hop| Edge {
+        from: format!("etcd.v{from}"),
+        to: format!("etcd.v{to}"),
+        kind,
+        hop,
+    };
+    let channel = ChannelGraph {
+        name: "stable".into(),
+        default: true,
+        deprecated: None,
+        bundles: vec![
+            bundle("0.10.0", Role::Head),
+            bundle("0.9.3", Role::Skipped),
+            bundle("0.9.2", Role::Chain),
+            bundle("0.9.0", Role::Chain),
+        ],
+        edges: vec![
+            edge("0.9.2", "0.10.0", EdgeKind::Replaces, Some(1)),
+            edge("0.9.3", "0.10.0", EdgeKind::Skips, None),
+            edge("0.9.0", "0.9.2", EdgeKind::Replaces, None),
+        ],
+    };
+    let path = vec!["etcd.v0.9.2".into(), "etcd.v0.10.0".into()];
+    let graph = UpgradeGraph { package: "etcd".into(), deprecated: None, path, channels: vec![channel] };
+    drawing::show("Upgrade graph", graph.inline_svg(&|_, _| "/dev/components".into()))
 }
