@@ -16,7 +16,7 @@ mod webhooks;
 
 pub use grade::{Level, PermissionRule, level};
 pub use rights::Rights;
-pub use score::{percentile, risk, score};
+pub use score::{default_rules, percentile, risk, score};
 
 #[cfg(test)]
 mod tests;

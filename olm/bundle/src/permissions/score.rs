@@ -35,29 +35,36 @@ pub fn percentile(score: u32, others: &[u32]) -> Option<u8> {
     u8::try_from((lower * 100).checked_div(others.len())?).ok()
 }
 
-/// The score of a bundle that watches its own namespace, or all where that is unsupported: its default
-/// installation. `None` for a bundle that supports neither.
+/// The score of [`default_rules`].
 #[must_use]
 pub fn risk(bundle: &Bundle) -> Option<u32> {
-    let own = bundle.install_modes().supports(InstallMode::OwnNamespace);
-    let targets = if own { vec![NAMESPACE.to_owned()] } else { Vec::new() };
-    Some(score(&Rights::of(&grantors(bundle, targets)?).rules()))
+    Some(score(&default_rules(bundle, "operators")?))
 }
 
-/// Placeholder for the install namespace.
-const NAMESPACE: &str = "operators";
+/// The rights of a bundle in its default installation, the most dangerous first: it watches its own namespace,
+/// or all where that is unsupported. `None` for a bundle that supports neither.
+#[must_use]
+pub fn default_rules(bundle: &Bundle, namespace: &str) -> Option<Vec<PermissionRule>> {
+    let own = bundle.install_modes().supports(InstallMode::OwnNamespace);
+    let targets = if own { vec![namespace.to_owned()] } else { Vec::new() };
+    Some(Rights::of(&grantors(bundle, namespace, targets)?).rules())
+}
 
 /// The objects that grant a bundle its rights. Unlike a rendering it ignores errors unrelated to rights.
-pub(super) fn grantors(bundle: &Bundle, target_namespaces: Vec<String>) -> Option<Vec<Value>> {
+pub(super) fn grantors(
+    bundle: &Bundle,
+    namespace: &str,
+    target_namespaces: Vec<String>,
+) -> Option<Vec<Value>> {
     let options = RenderOptions {
-        install_namespace: NAMESPACE.to_owned(),
+        install_namespace: namespace.to_owned(),
         target_namespaces,
         ..RenderOptions::default()
     };
     let target = Target::of(bundle, &options).ok()?;
     let mut list = rbac::objects(&target, &BTreeSet::new());
     list.extend(switches(&target));
-    list.extend(bundle.deployments().iter().map(deployment));
+    list.extend(bundle.deployments().iter().map(|one| deployment(one, namespace)));
     list.extend(bundle.crds().map(
         |crd| json!({ "kind": "CustomResourceDefinition", "metadata": { "name": crd["metadata"]["name"] } }),
     ));
@@ -68,10 +75,10 @@ pub(super) fn grantors(bundle: &Bundle, target_namespaces: Vec<String>) -> Optio
     Some(list)
 }
 
-fn deployment(deployment: &Value) -> Value {
+fn deployment(deployment: &Value, namespace: &str) -> Value {
     json!({
         "kind": "Deployment",
-        "metadata": { "name": deployment["name"], "namespace": NAMESPACE },
+        "metadata": { "name": deployment["name"], "namespace": namespace },
         "spec": deployment["spec"],
     })
 }

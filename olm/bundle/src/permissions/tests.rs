@@ -359,7 +359,7 @@ fn real_bundles_are_graded_as_counted() {
             // cluster-wide where supported, so that no right is limited by a namespace
             let all = bundle.install_modes().supports(crate::InstallMode::AllNamespaces);
             let targets = if all { vec![] } else { vec!["operators".to_owned()] };
-            let Some(objects) = super::score::grantors(&bundle, targets) else { continue };
+            let Some(objects) = super::score::grantors(&bundle, "operators", targets) else { continue };
             bundles += 1;
             let rules = Rights::of(&objects).rules();
             let reasons: BTreeSet<(Level, String)> =
