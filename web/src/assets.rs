@@ -44,6 +44,7 @@ pub(crate) static CSS: LazyLock<Asset> = LazyLock::new(|| {
         include_str!("../static/pages.css"),
     );
     let text = text.replace("inter-latin.woff2", &FONT.url).replace("inter-LICENSE.txt", &FONT_LICENSE.url);
+    let text = text + olm_catalog::graph::STYLE;
     Asset::new("console", "css", "text/css; charset=utf-8", text)
 });
 pub(crate) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {

@@ -11,7 +11,7 @@ use http::header;
 use crate::{app::App, caller::Caller, error::WebError};
 
 /// SVG runs no script inside `<img>`; the policy covers a direct request of the URL.
-const ICON_CSP: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox";
+pub(crate) const IMAGE_CSP: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox";
 
 /// `GET /icons/{sha256}`
 pub(crate) async fn icon(
@@ -24,7 +24,7 @@ pub(crate) async fn icon(
     let headers = [
         (header::CONTENT_TYPE, icon.mediatype.clone()),
         (header::CACHE_CONTROL, "private, max-age=31536000, immutable".to_owned()),
-        (header::CONTENT_SECURITY_POLICY, ICON_CSP.to_owned()),
+        (header::CONTENT_SECURITY_POLICY, IMAGE_CSP.to_owned()),
         (header::CONTENT_DISPOSITION, "inline; filename=\"icon\"".to_owned()),
     ];
     Ok((headers, icon.data).into_response())

@@ -152,6 +152,7 @@ mod tests {
             plan_digest: None,
             review: None,
             watches: Vec::new(),
+            skip_versions: Vec::new(),
             created: Some(created.to_owned()),
         }
     }

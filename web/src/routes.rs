@@ -35,6 +35,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/v1/events", get(live::events))
         .route("/catalog", get(pages::catalog::page))
         .route("/catalog/{source}/{package}", get(pages::package::page))
+        .route("/catalog/{source}/{package}/versions", get(pages::versions::page))
+        .route("/catalog/{source}/{package}/graph", get(pages::versions::graph))
         .route("/install/{source}/{package}", get(pages::install::page).post(pages::install::submit))
         .route("/installed", get(pages::installed::page))
         .route("/installed/{namespace}/{name}", get(pages::operator::page))

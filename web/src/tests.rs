@@ -12,6 +12,7 @@ mod renewal;
 mod signals;
 mod tabs;
 mod trust;
+mod versions;
 
 use std::sync::Arc;
 

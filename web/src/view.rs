@@ -2,6 +2,7 @@
 
 pub(crate) mod banner;
 pub(crate) mod diff;
+pub(crate) mod drawing;
 pub(crate) mod facet;
 pub(crate) mod field;
 pub(crate) mod glyph;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -115,9 +116,17 @@ impl StoreFiles {
         }
         // Written under another name first: a killed process leaves no truncated package.
         let partial = path.with_extension(PARTIAL);
-        let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path));
+        let write = || create(&partial)?.write_all(text.as_bytes());
+        let written = write().and_then(|()| fs::rename(&partial, &path));
         written.map_err(|error| (path, error))
     }
+}
+
+/// Catalogs may be private: only the owner reads the files of a store.
+pub(crate) const MODE: u32 = 0o600;
+
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    File::options().create(true).truncate(true).write(true).mode(MODE).open(path)
 }
 
 /// Extension of a file that is being written.

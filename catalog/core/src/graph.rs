@@ -4,7 +4,9 @@
 //! untrusted and is escaped for its format.
 
 mod dot;
+mod layout;
 mod mermaid;
+mod svg;
 mod text;
 
 use std::collections::BTreeSet;
@@ -14,6 +16,15 @@ use serde::Serialize;
 use olm_version::Version;
 
 use crate::model::{Channel, ChannelEntry, Package};
+
+use svg::Place;
+pub use svg::STYLE;
+
+/// The number of channels that one drawing shows, unless the reader picks more.
+pub const DRAWN_CHANNELS: usize = 5;
+
+/// Maximum number of channels of one drawing.
+pub const MOST_DRAWN_CHANNELS: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -25,6 +36,8 @@ pub enum Format {
     Json,
     /// For terminals of 80 columns.
     Text,
+    /// For browsers, as a file of its own.
+    Svg,
 }
 
 /// A package's channels with their edges.
@@ -72,6 +85,9 @@ pub struct GraphNode {
     pub deprecated: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub installed: bool,
+    /// Whether the Subscription excludes it (`spec.skipVersions`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub excluded: bool,
     /// Number of the hop of the path that leads here, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hop: Option<usize>,
@@ -140,16 +156,25 @@ impl UpgradeGraph {
     /// The graph of one channel, or of all; `None` when the package has no such channel.
     #[must_use]
     pub fn of(package: &Package, channel: Option<&str>) -> Option<Self> {
-        let channels: Vec<&Channel> = match channel {
-            Some(name) => vec![package.channels.get(name)?],
-            None => package.channels.values().collect(),
-        };
-        Some(Self {
+        match channel {
+            Some(name) => Some(Self::of_channels(package, [package.channels.get(name)?])),
+            None => Some(Self::new(package)),
+        }
+    }
+
+    /// The graph of all channels.
+    #[must_use]
+    pub fn new(package: &Package) -> Self {
+        Self::of_channels(package, package.channels.values())
+    }
+
+    fn of_channels<'a>(package: &Package, channels: impl IntoIterator<Item = &'a Channel>) -> Self {
+        Self {
             package: package.name.clone(),
             deprecated: package.deprecated.clone(),
             path: Vec::new(),
             channels: channels.into_iter().map(|channel| channel_graph(package, channel)).collect(),
-        })
+        }
     }
 
     #[must_use]
@@ -159,16 +184,50 @@ impl UpgradeGraph {
             Format::Dot => dot::write(self),
             Format::Json => serde_json::to_string_pretty(self).unwrap_or_default() + "\n",
             Format::Text => text::write(self),
+            Format::Svg => svg::write(self, Place::File),
         }
     }
 
-    /// Marks the installed bundle and the upgrade path.
-    pub fn mark(&mut self, installed: Option<&str>, path: &[String]) {
+    /// The drawing as an element of a page that has [`STYLE`]; `link` is the page of a bundle.
+    #[must_use]
+    pub fn inline_svg(&self, link: &dyn Fn(&ChannelGraph, &GraphNode) -> String) -> String {
+        svg::write(self, Place::Page(link))
+    }
+
+    /// Drops channels from a graph that has too many for a drawing: the default channel and the picked ones
+    /// remain. Returns the names of the dropped ones.
+    pub fn keep_drawn(&mut self, picked: &[String]) -> Vec<String> {
+        if self.channels.len() <= DRAWN_CHANNELS {
+            return Vec::new();
+        }
+        let is_default = |name: &String| self.channels.iter().any(|one| one.default && one.name == *name);
+        let picked: Vec<&String> =
+            picked.iter().filter(|name| !is_default(name)).take(MOST_DRAWN_CHANNELS - 1).collect();
+        let is_drawn = |channel: &mut ChannelGraph| channel.default || picked.contains(&&channel.name);
+        let dropped = self.channels.extract_if(.., |channel| !is_drawn(channel));
+        dropped.map(|channel| channel.name).collect()
+    }
+
+    /// Marks the bundles that a Subscription excludes, by version or name.
+    pub fn mark_excluded(&mut self, versions: &[String]) {
+        let excluded: Vec<Version> =
+            versions.iter().filter_map(|text| olm_version::parse_lenient(text).ok()).collect();
+        for bundle in self.channels.iter_mut().flat_map(|channel| &mut channel.bundles) {
+            let version = bundle.version.as_deref().and_then(|text| Version::parse(text).ok());
+            let same = |other: &Version| {
+                version.as_ref().is_some_and(|own| olm_version::precedence(own, other).is_eq())
+            };
+            bundle.excluded = versions.contains(&bundle.name) || excluded.iter().any(same);
+        }
+    }
+
+    /// Marks the installed bundles and the upgrade path.
+    pub fn mark(&mut self, installed: &[&str], path: &[String]) {
         self.path = path.to_vec();
         let hop_to = |name: &str| path.iter().skip(1).position(|on| on == name).map(|at| at + 1);
         for channel in &mut self.channels {
             for bundle in &mut channel.bundles {
-                bundle.installed = installed == Some(bundle.name.as_str());
+                bundle.installed = installed.contains(&bundle.name.as_str());
                 bundle.hop = hop_to(&bundle.name);
             }
             let named: BTreeSet<(String, String)> = channel
@@ -233,6 +292,7 @@ fn channel_graph(package: &Package, channel: &Channel) -> ChannelGraph {
         role,
         deprecated: package.bundles.get(name).and_then(|bundle| bundle.deprecated.clone()),
         installed: false,
+        excluded: false,
         hop: None,
     };
     let order: Vec<&ChannelEntry> = chain.into_iter().chain(off).collect();
@@ -280,8 +340,10 @@ impl GraphNode {
             Role::Stranded => Some("stranded"),
         };
         let installed = self.installed.then(|| "installed".to_owned());
+        let excluded = self.excluded.then(|| "excluded".to_owned());
         let hop = self.hop.map(|hop| format!("hop {hop}"));
-        let findings: Vec<String> = role.map(str::to_owned).into_iter().chain(installed).chain(hop).collect();
+        let findings: Vec<String> =
+            role.map(str::to_owned).into_iter().chain(installed).chain(excluded).chain(hop).collect();
         findings.join(", ")
     }
 }

@@ -39,6 +39,7 @@ mod spool;
 mod store;
 mod summary;
 pub mod template;
+mod versions;
 mod window;
 
 pub use catalog::Catalog;
@@ -56,3 +57,4 @@ pub use search::Hit;
 pub use shipped::{SHIPPED_IMAGE, relocated, shipped, shipped_images};
 pub use store::{Refreshed, Store, StoreError};
 pub use summary::{Head, Summary};
+pub use versions::PackageVersion;

@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::catalog::Catalog;
-use crate::content::{Content, PARTIAL, StoreFiles, is_partial};
+use crate::content::{Content, MODE, PARTIAL, StoreFiles, create, is_partial};
 use crate::group::Group;
 use crate::hex::hex;
 use crate::load::{self, Files, TextStorage};
@@ -82,10 +83,11 @@ impl Store {
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         for folder in ["packages", "catalogs"] {
             let path = root.join(folder);
-            fs::create_dir_all(&path).map_err(failed("make", &path))?;
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+            made.map_err(failed("make", &path))?;
         }
         let path = root.join("lock");
-        let lock = File::options().create(true).truncate(false).write(true).open(&path);
+        let lock = File::options().create(true).truncate(false).write(true).mode(MODE).open(&path);
         let lock = lock.map_err(failed("open", &path))?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -100,8 +102,29 @@ impl Store {
                 fs::remove_file(path).map_err(failed("remove", path))?;
             }
         }
-        let disk = StoreFiles::new(root, lock);
-        Ok(Self { disk: Arc::new(disk), catalogs: Arc::default(), used: Arc::default() })
+        Ok(Self::of(root, lock))
+    }
+
+    /// Opens a store that other processes read at the same time; `None` when there is none, or one of them
+    /// writes it.
+    /// # Errors
+    /// When the lock cannot be opened.
+    pub fn open_shared(root: &Path) -> Result<Option<Self>, StoreError> {
+        let path = root.join("lock");
+        let lock = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(failed("open", &path))?,
+        };
+        match lock.try_lock_shared() {
+            Ok(()) => Ok(Some(Self::of(root, lock))),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(source)) => Err(StoreError::Io { what: "lock", path, source }),
+        }
+    }
+
+    fn of(root: &Path, lock: File) -> Self {
+        let disk = Arc::new(StoreFiles::new(root, lock));
+        Self { disk, catalogs: Arc::default(), used: Arc::default() }
     }
 
     #[must_use]
@@ -117,6 +140,14 @@ impl Store {
     pub fn get(&self, key: &str) -> Result<Option<Arc<Catalog>>, StoreError> {
         let mut catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
         self.current(&mut catalogs, key)
+    }
+
+    /// The same, unless one of its packages is missing or truncated.
+    /// # Errors
+    /// The file cannot be read.
+    pub fn get_whole(&self, key: &str) -> Result<Option<Arc<Catalog>>, StoreError> {
+        let catalog = self.get(key)?;
+        Ok(catalog.filter(|catalog| catalog.groups.values().all(|group| self.disk.has(group))))
     }
 
     fn current(
@@ -170,7 +201,19 @@ impl Store {
     /// When the store cannot be written, or the content would empty the catalog. The catalog's problems have
     /// all other defects of the content.
     pub fn refresh_dir(&self, key: &str, origin: &str, dir: &Path) -> Result<Refreshed, StoreError> {
-        let files = Files::of_dir(dir, true);
+        self.refresh(key, origin, Files::of_dir(dir, true))
+    }
+
+    /// The same for a directory or a file, with places as [`Catalog::load_dir`] and [`Catalog::load_file`]
+    /// name them.
+    /// # Errors
+    /// As [`Self::refresh_dir`].
+    pub fn refresh_path(&self, key: &str, origin: &str, path: &Path) -> Result<Refreshed, StoreError> {
+        let files = if path.is_file() { Files::of_file(path) } else { Files::of_dir(path, false) };
+        self.refresh(key, origin, files)
+    }
+
+    fn refresh(&self, key: &str, origin: &str, files: Files<'_>) -> Result<Refreshed, StoreError> {
         let mut catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.current(&mut catalogs, key)?;
         let reusable = |name: &str| old.as_ref()?.groups.get(name).filter(|group| self.disk.has(group));
@@ -273,7 +316,7 @@ impl Store {
             source: error.into(),
         })?;
         let write = || -> io::Result<()> {
-            let mut file = File::create(&partial)?;
+            let mut file = create(&partial)?;
             file.write_all(&text)?;
             file.sync_all()?;
             fs::rename(&partial, &path)?;

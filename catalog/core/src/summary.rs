@@ -100,10 +100,7 @@ impl Summary {
         let metadata = head.and_then(|bundle| bundle.csv_metadata()).unwrap_or_default();
         let annotation =
             |key: &str| metadata.annotations.get(key).map(|text| text.trim()).unwrap_or_default();
-        let short = annotation("description");
-        let long = [metadata.description.as_str(), &package.description];
-        let line =
-            std::iter::once(short).chain(long).find(|text| !text.trim().is_empty()).unwrap_or_default();
+        let texts = descriptions(&metadata, package);
         let provides: BTreeSet<Gvk> =
             package.bundles.values().flat_map(|bundle| bundle.provided_gvks()).collect();
         let list = |text: &str| {
@@ -115,7 +112,7 @@ impl Summary {
                 .filter(|name| !name.is_empty())
                 .unwrap_or(&package.name)
                 .to_owned(),
-            description: first_line(line),
+            description: one_line(texts),
             provider: metadata.provider.name.trim().to_owned(),
             capability: annotation("capabilities").to_owned(),
             categories: list(annotation("categories")),
@@ -141,7 +138,25 @@ impl Summary {
                 .and_then(|bundle| olm_bundle::permissions::risk(&bundle)),
             deprecated: package.deprecated.clone(),
         };
-        (summary, words(&[short, long[0], long[1]]))
+        (summary, words(&texts))
+    }
+}
+
+/// The short description of a bundle, its long one, and that of the package.
+fn descriptions<'a>(metadata: &'a CsvMetadata, package: &'a Package) -> [&'a str; 3] {
+    let short = metadata.annotations.get("description").map(|text| text.trim()).unwrap_or_default();
+    [short, &metadata.description, &package.description]
+}
+
+fn one_line(descriptions: [&str; 3]) -> String {
+    first_line(descriptions.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default())
+}
+
+impl Package {
+    /// The description of one of its bundles in one line, without markup.
+    #[must_use]
+    pub fn short_description(&self, metadata: &CsvMetadata) -> String {
+        one_line(descriptions(metadata, self))
     }
 }
 

@@ -153,7 +153,8 @@ impl Bundle {
     }
 
     /// `spec.install.spec.deployments`
-    pub(crate) fn deployments(&self) -> &[Value] {
+    #[must_use]
+    pub fn deployments(&self) -> &[Value] {
         self.list("/spec/install/spec/deployments")
     }
 

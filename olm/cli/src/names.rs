@@ -24,6 +24,7 @@ use crate::{
     args::{Args, Global},
     context, plugin,
     prose::printable,
+    source::cache,
 };
 
 /// Names from catalogs older than this are fetched again.
@@ -295,16 +296,12 @@ fn in_time(fetch: impl Future<Output = Option<Vec<Known>>>) -> Option<Vec<Known>
 
 /// `$XDG_CACHE_HOME/olm/names/HASH/FILE.json`, per cluster and user.
 fn cache_file(global: &Global, file: &str) -> Option<PathBuf> {
-    let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let root = match (var("XDG_CACHE_HOME"), var("HOME")) {
-        (Some(root), _) => PathBuf::from(root),
-        (None, Some(home)) => PathBuf::from(home).join(".cache"),
-        (None, None) => return None,
-    };
+    let root = cache::folder()?;
     let mut hasher = DefaultHasher::new();
     let user = (&global.impersonate, &global.impersonate_group);
-    (var("KUBECONFIG"), &global.kubeconfig, &global.context, user).hash(&mut hasher);
-    let folder = root.join("olm/names").join(format!("{:016x}", hasher.finish()));
+    let kubeconfig = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
+    (kubeconfig, &global.kubeconfig, &global.context, user).hash(&mut hasher);
+    let folder = root.join("names").join(format!("{:016x}", hasher.finish()));
     is_plain(file).then(|| folder.join(format!("{file}.json")))
 }
 

@@ -50,6 +50,9 @@ pub struct Installed {
     pub review: Option<String>,
     /// Namespaces that it watches; one empty string is all.
     pub watches: Vec<String>,
+    /// Versions that the Subscription excludes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skip_versions: Vec<String>,
     /// When it was requested, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
@@ -226,6 +229,7 @@ impl World {
             plan_digest: plan.and_then(|p| p.spec.plan_digest.clone()),
             review: plan.filter(|p| !p.spec.approved).and_then(to_review),
             watches: groups.next().map(targets::of_group).unwrap_or_default(),
+            skip_versions: subscription.map(|s| s.spec.skip_versions.clone()).unwrap_or_default(),
             created: created.map(|time| time.0.to_string()),
             namespace,
         }

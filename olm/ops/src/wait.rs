@@ -216,6 +216,7 @@ mod tests {
             plan_digest: None,
             review: None,
             watches: Vec::new(),
+            skip_versions: Vec::new(),
             created: None,
         };
         let resolved = Step {

@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 use maud::{Markup, html};
+use olm_catalog::graph::{ChannelGraph, Edge, EdgeKind, GraphNode, Role, UpgradeGraph};
 use olm_ops::Status;
 use olm_plan::{Level, PermissionRule};
 use serde_json::json;
@@ -9,7 +10,7 @@ use serde_json::json;
 use crate::{
     caller::{Caller, Page},
     view::{
-        banner, diff,
+        banner, diff, drawing,
         facet::{self, Applied, Facet, Value},
         field::{self, Field},
         glyph::Glyph,
@@ -52,6 +53,7 @@ pub(crate) async fn page(caller: Caller) -> Response {
         ("Facet", facets()),
         ("Form field", fields()),
         ("Diff", diffs()),
+        ("Drawing", drawings()),
         (
             "Menu",
             menu::show(
@@ -276,4 +278,42 @@ fn granted() -> Markup {
 
 fn icons() -> Markup {
     html! { ul.glyphs { @for glyph in Glyph::ALL { li { (glyph.draw()) (format!("{glyph:?}")) } } } }
+}
+
+/// An upgrade graph with every mark.
+fn drawings() -> Markup {
+    let bundle = |version: &str, role| GraphNode {
+        name: format!("etcd.v{version}"),
+        version: Some(version.to_owned()),
+        role,
+        deprecated: (version == "0.9.0").then(|| "Upgrade to 0.9.2.".to_owned()),
+        installed: version == "0.9.2",
+        excluded: version == "0.9.3",
+        hop: (version == "0.10.0").then_some(1),
+    };
+    let edge = |from: &str, to: &str, kind, hop| Edge {
+        from: format!("etcd.v{from}"),
+        to: format!("etcd.v{to}"),
+        kind,
+        hop,
+    };
+    let channel = ChannelGraph {
+        name: "stable".into(),
+        default: true,
+        deprecated: None,
+        bundles: vec![
+            bundle("0.10.0", Role::Head),
+            bundle("0.9.3", Role::Skipped),
+            bundle("0.9.2", Role::Chain),
+            bundle("0.9.0", Role::Chain),
+        ],
+        edges: vec![
+            edge("0.9.2", "0.10.0", EdgeKind::Replaces, Some(1)),
+            edge("0.9.3", "0.10.0", EdgeKind::Skips, None),
+            edge("0.9.0", "0.9.2", EdgeKind::Replaces, None),
+        ],
+    };
+    let path = vec!["etcd.v0.9.2".into(), "etcd.v0.10.0".into()];
+    let graph = UpgradeGraph { package: "etcd".into(), deprecated: None, path, channels: vec![channel] };
+    drawing::show("Upgrade graph", graph.inline_svg(&|_, _| "/dev/components".into()))
 }

@@ -1,5 +1,7 @@
 //! A package: description, versions, provided APIs and permissions.
 
+mod heading;
+
 use std::sync::Arc;
 
 use axum::{
@@ -29,6 +31,8 @@ use crate::{
     },
 };
 
+pub(super) use heading::{PackagePage, heading};
+
 #[derive(Deserialize, Default)]
 pub(crate) struct Selection {
     pub(crate) channel: Option<String>,
@@ -56,7 +60,7 @@ pub(crate) async fn read(snapshot: &Snapshot, source: &str, package: &str) -> Re
     })
 }
 
-fn unknown(what: &str, name: &str, known: Vec<String>) -> WebError {
+pub(super) fn unknown(what: &str, name: &str, known: Vec<String>) -> WebError {
     let error = WebError::not_found(format!("{what} `{}` does not exist", clean(name)));
     if known.is_empty() { error } else { error.hint(format!("available: {}", known.join(", "))) }
 }
@@ -115,6 +119,12 @@ impl<'a> Found<'a> {
         let name = olm_ops::suggested_namespace(std::slice::from_ref(self.loaded), &self.package.name);
         // A package name may be invalid as a namespace name.
         if is_dns_label(&name) { name } else { "operators".into() }
+    }
+
+    /// Deprecation messages of the package, the channel and the bundle.
+    fn deprecated(&self) -> Vec<String> {
+        let of = [&self.package.deprecated, &self.channel.deprecated, &self.bundle.deprecated];
+        of.into_iter().flatten().map(|text| clean(text)).collect()
     }
 
     pub(crate) fn href(&self, page: &str) -> String {
@@ -235,7 +245,6 @@ fn model(
         versions: Found::bundles_of(package, c).into_iter().map(version_of).collect(),
         deprecated: c.deprecated.clone(),
     });
-    let deprecated = [&package.deprecated, &channel.deprecated, &bundle.deprecated];
     let mut images: Vec<String> = bundle.related_images.iter().map(|i| clean(&i.image)).collect();
     images.sort();
     images.dedup();
@@ -265,7 +274,7 @@ fn model(
         catalog_image,
         links: metadata.links.iter().map(|l| (clean(&l.name), clean(&l.url))).collect(),
         maintainers: metadata.maintainers.iter().map(|p| clean(&p.name)).filter(|n| !n.is_empty()).collect(),
-        deprecated: deprecated.into_iter().flatten().map(|text| clean(text)).collect(),
+        deprecated: found.deprecated(),
         installed,
     }
 }
@@ -302,42 +311,8 @@ fn rights(bundle: &olm_bundle::Bundle) -> Vec<PermissionRow> {
 }
 
 fn view(model: &Model, found: &Found<'_>) -> Markup {
-    let install = format!(
-        "{}?channel={}{}",
-        found.href("install"),
-        encode(&model.channel),
-        if found.newest { String::new() } else { format!("&version={}", encode(&model.version)) }
-    );
     html! {
-        (parts::crumbs(&[("/catalog", "Catalog")], &model.display_name))
-        div.head {
-            (parts::icon(found.card.icon.as_deref(), &model.display_name, "big"))
-            div.head-text {
-                h1 { (model.display_name) }
-                p.muted { @if !model.provider.is_empty() { "by " (model.provider) " · " } (model.version) " on channel " (model.channel) }
-            }
-            div.actions {
-                @match model.installed.first() {
-                    // Most packages are installed once, but another namespace is possible.
-                    Some(first) => {
-                        a.button href=(install) { "Install" span.visually-hidden { " again" } }
-                        a.button.primary href=(super::installed::href(first)) { "View installed" }
-                    }
-                    None => a.button.primary href=(install) { "Install" },
-                }
-            }
-        }
-        @if !model.deprecated.is_empty() || !model.installed.is_empty() {
-            div.stack-s.notes {
-                @for text in &model.deprecated { (parts::note(Tone::Warn, &html! { strong { "Deprecated. " } (text) })) }
-                @for one in &model.installed {
-                    (parts::note(if one.status == olm_ops::Status::Healthy { Tone::Good } else { Tone::Info }, &html! {
-                        (one.version.as_deref().unwrap_or("A version")) " is installed in namespace "
-                        a href=(super::installed::href(one)) { (one.namespace) } " (" (one.status.word()) ")."
-                    }))
-                }
-            }
-        }
+        (heading(found, &model.display_name, &model.installed, PackagePage::Overview))
         div.split {
             div.stack {
                 section.panel aria-labelledby="about" {
@@ -389,7 +364,10 @@ fn versions(model: &Model, found: &Found<'_>) -> Markup {
                             }
                         }
                     }
-                    @if chain.len() > shown { p.small.muted { "and " (chain.len() - shown) " older" } }
+                    p.small.muted {
+                        @if chain.len() > shown { "and " (chain.len() - shown) " older. " }
+                        a href={ (found.href("catalog")) "/versions" } { "Upgrade graph and all versions" }
+                    }
                 }
             }
             (channels(model, found))

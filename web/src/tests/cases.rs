@@ -196,6 +196,11 @@ async fn every_page_has_a_json_twin() {
     assert_eq!(browser.json("/catalog?q=zzzzzz").await["packages"].as_array().unwrap().len(), 0);
     assert_eq!(browser.json("/catalog/olm.community/etcd").await["version"], "0.11.0");
     assert_eq!(
+        browser.json("/catalog/olm.community/etcd/versions").await["versions"][0]["version"],
+        "0.11.0"
+    );
+    assert_eq!(browser.json("/catalog/olm.community/etcd/graph").await["package"], "etcd");
+    assert_eq!(
         browser.json("/install/olm.community/etcd?namespace=fresh").await["request"]["createNamespace"],
         true
     );

@@ -169,7 +169,7 @@ fn json_has_channels_bundles_and_edges() {
 
 fn marked() -> UpgradeGraph {
     let mut graph = UpgradeGraph::of(&package(), Some("stable")).unwrap();
-    graph.mark(Some("p.v1.0.0"), &["p.v1.0.0".into(), "p.v1.1.0".into(), "p.v1.2.0".into()]);
+    graph.mark(&["p.v1.0.0"], &["p.v1.0.0".into(), "p.v1.1.0".into(), "p.v1.2.0".into()]);
     graph
 }
 
@@ -196,7 +196,7 @@ fn what_is_installed_and_the_way_from_there_are_marked() {
 #[test]
 fn a_range_is_the_way_where_no_edge_names_the_bundle() {
     let mut graph = UpgradeGraph::of(&package(), Some("stable")).unwrap();
-    graph.mark(None, &["p.v1.0.0".into(), "p.v1.2.0".into()]);
+    graph.mark(&[], &["p.v1.0.0".into(), "p.v1.2.0".into()]);
     let hops: Vec<_> = graph.channels[0].edges.iter().filter_map(|e| Some((e.hop?, e.kind))).collect();
     assert_eq!(hops, [(1, EdgeKind::SkipRange)]);
 }
@@ -204,7 +204,7 @@ fn a_range_is_the_way_where_no_edge_names_the_bundle() {
 #[test]
 fn what_is_not_between_the_ends_of_the_way_is_left_out() {
     let mut graph = UpgradeGraph::of(&package(), None).unwrap();
-    graph.mark(None, &["p.v1.0.0".into(), "p.v1.1.0".into()]);
+    graph.mark(&[], &["p.v1.0.0".into(), "p.v1.1.0".into()]);
     graph.narrow();
     let names = |channel: &ChannelGraph| channel.bundles.iter().map(|s| s.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&graph.channels[0]), ["p.v1.1.0", "p.v1.0.0"]);

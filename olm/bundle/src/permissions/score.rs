@@ -47,7 +47,7 @@ pub fn risk(bundle: &Bundle) -> Option<u32> {
 pub fn default_rules(bundle: &Bundle, namespace: &str) -> Option<Vec<PermissionRule>> {
     let own = bundle.install_modes().supports(InstallMode::OwnNamespace);
     let targets = if own { vec![namespace.to_owned()] } else { Vec::new() };
-    Some(Rights::of(&grantors(bundle, namespace, targets)?).rules())
+    rules(bundle, namespace, targets)
 }
 
 /// The objects that grant a bundle its rights. Unlike a rendering it ignores errors unrelated to rights.

@@ -140,7 +140,7 @@ const GRAPH: &str = "\
 Examples:
   olm catalog graph ./catalog etcd
   olm catalog graph ./catalog etcd --channel stable -o mermaid
-  olm catalog graph ./catalog etcd -o dot | dot -Tsvg > etcd.svg";
+  olm catalog graph ./catalog etcd -o svg > etcd.svg";
 
 const DIFF: &str = "\
 Examples:
@@ -295,6 +295,8 @@ pub enum GraphFormat {
     Dot,
     /// JSON.
     Json,
+    /// SVG, for browsers.
+    Svg,
 }
 
 /// `olm catalog graph`.

@@ -115,9 +115,8 @@ pub enum Command {
     Up(UpArgs),
     /// Search the catalogs.
     Search(SearchArgs),
-    /// Show a package: channels, versions, what it provides and needs.
-    #[command(after_help = operators::SHOW)]
-    Show(PackageArgs),
+    /// Show a package or one of its versions: channels, provided and required APIs, permissions.
+    Show(ShowArgs),
     /// List the versions of a package with their channels.
     #[command(after_help = inspect::VERSIONS)]
     Versions(PackageArgs),

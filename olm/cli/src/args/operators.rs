@@ -46,7 +46,7 @@ pub struct CatalogArgs {
     pub catalog: Option<String>,
 }
 
-/// `olm show` and `olm versions`.
+/// `olm versions`.
 #[derive(Debug, ClapArgs)]
 pub struct PackageArgs {
     /// Package.
@@ -61,9 +61,29 @@ pub struct PackageArgs {
     pub out: OutputArgs,
 }
 
-pub(super) const SHOW: &str = "\
+/// `olm show`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = SHOW)]
+pub struct ShowArgs {
+    /// Package, or PACKAGE@VERSION for one version of it.
+    #[arg(add = complete::packages())]
+    pub package: String,
+    /// Only this channel.
+    #[arg(short, long, add = complete::channels())]
+    pub channel: Option<String>,
+    /// Show this version, given as version or bundle name, instead of the package.
+    #[arg(long, add = complete::versions())]
+    pub version: Option<String>,
+    #[command(flatten)]
+    pub source: CatalogArgs,
+    #[command(flatten)]
+    pub out: OutputArgs,
+}
+
+const SHOW: &str = "\
 Examples:
   olm show etcd
+  olm show etcd@0.10.1
   olm show etcd --channel singlenamespace-alpha
   olm show etcd --catalog-dir ./catalog -o json";
 

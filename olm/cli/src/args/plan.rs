@@ -194,7 +194,7 @@ const PACKAGE_GRAPH: &str = "\
 Examples:
   olm graph etcd
   olm graph etcd --from 0.9.0 --to 0.9.4
-  olm graph etcd --catalog-dir ./catalog -o dot | dot -Tsvg > etcd.svg
+  olm graph etcd --catalog-dir ./catalog -o svg > etcd.svg
 
 Exit codes: 0 done, 3 package, channel or version not found, 5 no upgrade path between the two versions.";
 

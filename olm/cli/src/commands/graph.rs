@@ -42,11 +42,14 @@ pub async fn run(global: &Global, args: PackageGraphArgs) -> Result<(), Failure>
         let asked = args.from.is_some() || args.to.is_some();
         path = hops(start, resolved, asked).map_err(|refusal| subject.refused(refusal))?;
     }
-    graph.mark(subject.installed_csv(), &path);
+    let installed: Vec<&str> = subject.installed_csv().into_iter().collect();
+    graph.mark(&installed, &path);
+    graph.mark_excluded(&subject.subscription.spec.skip_versions);
     if args.from.is_some() || args.to.is_some() {
         graph.narrow();
     }
-    catalog::print_graph(&graph, args.output)
+    let followed: Vec<String> = subject.subscription.spec.channel.into_iter().collect();
+    catalog::print_graph(graph, args.output, &followed)
 }
 
 /// The bundles of the upgrade path. Without an explicit start or target, a missing path is not an error: the

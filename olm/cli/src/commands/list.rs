@@ -77,6 +77,7 @@ mod tests {
             plan_digest: None,
             review: None,
             watches: Vec::new(),
+            skip_versions: Vec::new(),
             created: None,
         }
     }

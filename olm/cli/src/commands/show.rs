@@ -1,15 +1,17 @@
 //! `olm show`.
 
+mod bundle;
+
 use std::fmt::Write as _;
 
-use olm_catalog::{Channel, Package};
+use olm_catalog::{BundleEntry, Channel, Package};
 use olm_engine::catalogs::CatalogImage;
 use serde::Serialize;
 
 use super::catalogs;
 use crate::{
-    args::{Global, PackageArgs},
-    exit::Failure,
+    args::{Global, ShowArgs},
+    exit::{Code, Failure},
     names,
     output::{print_one, table},
     prose::printable,
@@ -52,9 +54,10 @@ struct ShownVersion {
     skip_range: Option<String>,
 }
 
-pub async fn run(global: &Global, args: PackageArgs) -> Result<(), Failure> {
+pub async fn run(global: &Global, args: ShowArgs) -> Result<(), Failure> {
+    let (name, version) = target(&args)?;
     let catalogs = catalogs::read(global, &args.source).await?;
-    let (loaded, package) = catalogs::find(&catalogs, &args.package).await?;
+    let (loaded, package) = catalogs::find(&catalogs, name).await?;
     if args.source.catalog_dir.is_none() {
         names::keep_versions(global, &package);
     }
@@ -65,6 +68,11 @@ pub async fn run(global: &Global, args: PackageArgs) -> Result<(), Failure> {
         }
         None => package.channels.values().collect(),
     };
+    if let Some(version) = version {
+        let entry = bundle::find(&package, args.channel.as_deref(), version)?;
+        let shown = bundle::read(loaded, &package, entry).await;
+        return print_one(&shown, &args.out.output, &entry.name, || shown.text());
+    }
     let head = package.head();
     let metadata = head.and_then(|h| h.csv_metadata()).unwrap_or_default();
     let shown = Shown {
@@ -78,20 +86,31 @@ pub async fn run(global: &Global, args: PackageArgs) -> Result<(), Failure> {
         provides: head
             .map(|h| h.provided_gvks().iter().map(ToString::to_string).collect())
             .unwrap_or_default(),
-        requires: head
-            .map(|h| {
-                let apis = h.required_gvks().iter().map(ToString::to_string).collect::<Vec<_>>();
-                let needs = h.required_packages();
-                let packages =
-                    needs.iter().map(|p| format!("{} {}", p.package_name, p.version_range)).collect();
-                [apis, packages].concat()
-            })
-            .unwrap_or_default(),
+        requires: head.map(requires).unwrap_or_default(),
         capability: metadata.annotations.get("capabilities").cloned().unwrap_or_default(),
         min_kube_version: metadata.min_kube_version.unwrap_or_default(),
         deprecated: package.deprecated.clone(),
     };
     print_one(&shown, &args.out.output, &shown.package, || text(&shown))
+}
+
+/// The package, and the version if one is requested.
+fn target(args: &ShowArgs) -> Result<(&str, Option<&str>), Failure> {
+    match (args.package.split_once('@'), args.version.as_deref()) {
+        (None, version) => Ok((&args.package, version)),
+        (Some((package, version)), None) => Ok((package, Some(version))),
+        (Some((package, _)), Some(_)) => {
+            Err(Failure::new(Code::Usage, "the version is given twice: as PACKAGE@VERSION and as --version")
+                .hint(format!("use {package} with --version")))
+        }
+    }
+}
+
+/// The required APIs and packages of a bundle.
+fn requires(bundle: &BundleEntry) -> Vec<String> {
+    let apis = bundle.required_gvks().into_iter().map(|gvk| gvk.to_string());
+    let packages = bundle.required_packages().into_iter();
+    apis.chain(packages.map(|need| format!("{} {}", need.package_name, need.version_range))).collect()
 }
 
 fn channel(package: &Package, channel: &Channel) -> ShownChannel {
@@ -124,13 +143,22 @@ fn channel(package: &Package, channel: &Channel) -> ShownChannel {
     }
 }
 
+/// The condition of a minimum version of Kubernetes; empty without one.
+fn kubernetes(minimum: &str) -> String {
+    if minimum.is_empty() { String::new() } else { format!(">= {minimum}") }
+}
+
+/// A line with a fact; nothing for an unknown one.
+fn fact(key: &str, value: &str) -> String {
+    if value.is_empty() {
+        return String::new();
+    }
+    format!("{:<15}{}\n", format!("{key}:"), printable(value))
+}
+
 fn text(shown: &Shown) -> String {
     let mut out = String::new();
-    let mut line = |key: &str, value: &str| {
-        if !value.is_empty() {
-            let _ = writeln!(out, "{:<14}{}", format!("{key}:"), printable(value));
-        }
-    };
+    let mut line = |key: &str, value: &str| out += &fact(key, value);
     line("Package", &shown.package);
     line("Display name", &shown.display_name);
     line("Provider", &shown.provider);
@@ -140,14 +168,7 @@ fn text(shown: &Shown) -> String {
         line("Signed by", image.signer.as_deref().unwrap_or_default());
     }
     line("Capability", &shown.capability);
-    line(
-        "Kubernetes",
-        &if shown.min_kube_version.is_empty() {
-            String::new()
-        } else {
-            format!(">= {}", shown.min_kube_version)
-        },
-    );
+    line("Kubernetes", &kubernetes(&shown.min_kube_version));
     line("Provides", &shown.provides.join(", "));
     line("Requires", &shown.requires.join(", "));
     if let Some(why) = &shown.deprecated {

@@ -1,6 +1,7 @@
 //! Sources of catalogs and bundles: a path, an image, a URL or a server. Each becomes local files, or the spec
 //! of a CatalogSource.
 
+pub mod cache;
 mod image;
 mod known;
 mod name;

@@ -125,12 +125,17 @@ impl Opened {
 
     async fn read(&self, read: fn(&Path) -> Catalog) -> Result<Catalog, Failure> {
         let path = self.path.clone();
-        let mut catalog = blocking(move || read(&path)).await?;
+        let catalog = blocking(move || read(&path)).await?;
+        Ok(self.named(catalog))
+    }
+
+    /// The catalog of [`Self::path`] with the name of the source, and with the problems of its build.
+    pub fn named(&self, mut catalog: Catalog) -> Catalog {
         let found = std::mem::take(&mut catalog.problems);
         catalog.problems.clone_from(&self.problems);
         catalog.problems.extend(found.into_iter().map(|problem| self.placed(problem)));
         catalog.origin.clone_from(&self.origin);
-        Ok(catalog)
+        catalog
     }
 
     /// Replaces the path of a temporary folder in a problem, which the user does not know.

@@ -23,10 +23,12 @@ fn names_from_catalogs_are_inert() {
         &["catalog", "list", "bundles", path],
         &["catalog", "graph", path, "demo"],
         &["catalog", "graph", path, "demo", "-o", "mermaid"],
+        &["catalog", "graph", path, "demo", "-o", "svg"],
         &["catalog", "graph", path, "demo", "--channel", "\u{1b}[2J"],
         &["catalog", "diff", path, &format!("{path}/c")],
         &["search", "--catalog-dir", path],
         &["show", "demo", "--catalog-dir", path],
+        &["show", "demo@1.1.0", "--catalog-dir", path],
     ] {
         // when they are shown
         let ran = olm(args);

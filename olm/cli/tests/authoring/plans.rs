@@ -265,6 +265,19 @@ fn graphs_mark_what_is_installed_and_the_way_from_there() {
 }
 
 #[test]
+fn the_way_is_marked_in_a_drawing() {
+    let dir = folder(&[("catalog.yaml", CATALOG)]);
+    let path = dir.path().to_str().unwrap();
+    let ran = olm(&["graph", "demo", "--from", "1.0.0", "--to", "1.1.0", "-o", "svg", "--catalog-dir", path]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
+    for part in
+        ["<svg class=\"upgrades\"", "class=\"edge path\"", "<title>demo.v1.1.0: ", "<style>", "</svg>\n"]
+    {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+}
+
+#[test]
 fn a_plan_without_a_cluster_shows_all_that_can_be_known() {
     let dir = repository();
     insta::assert_snapshot!(

@@ -93,6 +93,7 @@ impl RemainingCrds {
             plan_digest: None,
             review: None,
             watches: vec![String::new()],
+            skip_versions: Vec::new(),
             created: None,
         }
     }

@@ -4,9 +4,11 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
+    time::Instant,
 };
 
 use anyhow::{Context as _, Result, ensure};
+use olm_catalog::{Catalog, graph::UpgradeGraph};
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -59,6 +61,8 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
     stored(&store, &full, &mut rows)?;
     read(&store, &mut rows)?;
     refreshed(&store, &full, &once, &mut rows)?;
+    cached(&source, dir.path(), &mut rows)?;
+    drawn(&mut rows)?;
     linear(&source, dir.path(), &once, &mut rows)?;
     Ok(rows)
 }
@@ -162,6 +166,110 @@ fn read(store: &Path, rows: &mut Vec<Row>) -> Result<()> {
             "of {} queries, p50 {:.2} ({:?} is the worst); the first search of all {first:.1}",
             spread.count, spread.p50, spread.slowest
         ),
+    });
+    Ok(())
+}
+
+/// Commands of the command line that read the catalog from the user's cache, if cargo built it with this
+/// program.
+fn cached(source: &Path, dir: &Path, rows: &mut Vec<Row>) -> Result<()> {
+    let olm = olm_tests::bin_dir().join("olm");
+    if !olm.is_file() {
+        olm_tests::skipped("bench: commands with a cached catalog", "olm was not built");
+        return Ok(());
+    }
+    let cache = format!("XDG_CACHE_HOME={}", dir.join("cache").display());
+    let (olm, source) = (olm.to_string_lossy(), source.to_string_lossy());
+    let mut costs = Vec::new();
+    for [command, target] in
+        [["search", "etcd"], ["show", "etcd"], ["versions", LARGE_PACKAGE], ["graph", LARGE_PACKAGE]]
+    {
+        let args = [&cache, &*olm, command, target, "--catalog-dir", &source];
+        // The first run fills the cache; it is the uncounted one of the median.
+        let cost = measure::median(5, Path::new("/usr/bin/env"), &args)?;
+        ensure!(cost.printed.contains(target), "olm {command} {target} printed {}", cost.printed);
+        costs.push((command, cost));
+    }
+    let notes: Vec<String> = costs
+        .iter()
+        .map(|(command, cost)| {
+            format!(
+                "{command} {:.0} ms, {:.0} ms of CPU time, {:.0} MB",
+                cost.wall * 1e3,
+                cost.cpu * 1e3,
+                cost.peak
+            )
+        })
+        .collect();
+    rows.push(Row {
+        what: "olm search, show, versions, graph: cached, the slowest",
+        measured: costs.iter().map(|(_, cost)| cost.wall * 1e3).fold(0.0, f64::max),
+        limit: 60.0,
+        unit: "ms",
+        note: notes.join("; "),
+    });
+    Ok(())
+}
+
+/// The package of the catalog with the longest channels.
+const LARGE_PACKAGE: &str = "gitlab-operator-kubernetes";
+
+/// A drawing of 222 versions in 38 channels, all of which the reader picked.
+fn drawn(rows: &mut Vec<Row>) -> Result<()> {
+    let mut text = String::from("{\"schema\":\"olm.package\",\"name\":\"p\",\"defaultChannel\":\"c00\"}\n");
+    for channel in 0..38 {
+        let entry = |minor: usize| match minor {
+            0 => "{\"name\":\"p.v1.0.0\"}".to_owned(),
+            // A skipRange on each, as operators of Red Hat have it.
+            _ => format!(
+                "{{\"name\":\"p.v1.{minor}.0\",\"replaces\":\"p.v1.{}.0\",\"skipRange\":\">=1.0.0 <1.{minor}.0\"}}",
+                minor - 1
+            ),
+        };
+        let entries: Vec<String> = (0..222 - channel).map(entry).collect();
+        text += &format!(
+            "{{\"schema\":\"olm.channel\",\"package\":\"p\",\"name\":\"c{channel:02}\",\"entries\":[{}]}}\n",
+            entries.join(",")
+        );
+    }
+    for minor in 0..222 {
+        text += &format!(
+            "{{\"schema\":\"olm.bundle\",\"package\":\"p\",\"name\":\"p.v1.{minor}.0\",\"image\":\"r.example/p:1\",\"properties\":\
+             [{{\"type\":\"olm.package\",\"value\":{{\"packageName\":\"p\",\"version\":\"1.{minor}.0\"}}}}]}}\n"
+        );
+    }
+    let package = Catalog::from_bytes("bench", text.as_bytes()).package("p")?.context("no package")?;
+    let channels: Vec<String> = package.channels.keys().cloned().collect();
+    // An installed version shortens the folded runs.
+    let draw = || {
+        let mut graph = UpgradeGraph::new(&package);
+        graph.mark(&["p.v1.111.0"], &[]);
+        graph.keep_drawn(&channels);
+        graph.inline_svg(&|channel, bundle| {
+            format!("/catalog/olm.community/p?channel={}&version={}", channel.name, bundle.name)
+        })
+    };
+    let mut times = Vec::new();
+    let mut bytes = 0;
+    for _ in 0..11 {
+        let start = Instant::now();
+        bytes = std::hint::black_box(draw()).len();
+        times.push(start.elapsed());
+    }
+    times.sort();
+    rows.push(Row {
+        what: "upgrade graph of 222 versions, 38 channels: SVG",
+        measured: times[times.len() / 2].as_secs_f64() * 1e3,
+        limit: 15.0,
+        unit: "ms",
+        note: "model, layout and drawing; median of 11".into(),
+    });
+    rows.push(Row {
+        what: "upgrade graph: size of the SVG",
+        measured: bytes as f64 / 1e3,
+        limit: 60.0,
+        unit: "kB",
+        note: String::new(),
     });
     Ok(())
 }

@@ -16,15 +16,23 @@ pub async fn run(args: GraphArgs) -> Result<(), Failure> {
     let channel = args.channel.as_deref();
     let graph = UpgradeGraph::of(&package, channel);
     let graph = graph.ok_or_else(|| Failure::from(&package.nearest_channel(channel.unwrap_or_default())))?;
-    print_graph(&graph, args.output)
+    print_graph(graph, args.output, &[])
 }
 
-pub fn print_graph(graph: &UpgradeGraph, format: GraphFormat) -> Result<(), Failure> {
+/// Prints a graph. A drawing of a package with many channels has the default channel and the picked ones.
+pub fn print_graph(mut graph: UpgradeGraph, format: GraphFormat, picked: &[String]) -> Result<(), Failure> {
+    if format == GraphFormat::Svg {
+        let dropped = graph.keep_drawn(picked).len();
+        if dropped > 0 {
+            eprintln!("note: {dropped} other channels are not drawn; draw one with --channel");
+        }
+    }
     let rendered = graph.write(match format {
         GraphFormat::Text => Format::Text,
         GraphFormat::Mermaid => Format::Mermaid,
         GraphFormat::Dot => Format::Dot,
         GraphFormat::Json => Format::Json,
+        GraphFormat::Svg => Format::Svg,
     });
     let mut out = Stream::new();
     for line in rendered.lines() {

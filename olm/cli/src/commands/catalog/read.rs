@@ -8,17 +8,16 @@ use crate::{
     args::RegistryArgs,
     exit::{Code, Failure},
     prose::printable,
-    source::{self, Named, Opened},
+    source::{self, Named, cache},
 };
 
 /// Maximum number of errors printed as warnings; `olm catalog validate` lists all.
 const MAX_REPORTED: usize = 10;
 
-/// Reads a catalog with its content. Errors of the package, or of all packages, are printed to standard
+/// Reads a catalog with its content, from the cache if it is unchanged. Errors of the package, or of all packages, are printed to standard
 /// error; the valid part is returned.
 pub async fn load(text: &str, registry: &RegistryArgs, package: Option<&str>) -> Result<Catalog, Failure> {
-    let opened = Opened::open(&Named::parse(text)?, &source::options(registry)?).await?;
-    let catalog = opened.load().await?;
+    let catalog = cache::load(&Named::parse(text)?, &source::options(registry)?).await?;
     report_problems(&catalog, package);
     if catalog.is_empty() {
         return Err(Failure::new(Code::NotFound, format!("{text} contains no readable package"))

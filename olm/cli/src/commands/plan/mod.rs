@@ -18,7 +18,7 @@ use crate::{
     offline::Offline,
 };
 
-pub use text::{named, plan_text};
+pub use text::{named, plan_text, rules_text};
 
 pub async fn run(global: &Global, args: PlanCommandArgs) -> Result<(), Failure> {
     let exit_code = match &args.command {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use olm_bundle::permissions::PermissionRule;
 use olm_plan::{Finding, ImageSignature, Level, Op, Plan, PlanAction, PlannedObject, Severity};
 
 use crate::{
@@ -120,29 +121,33 @@ fn permissions(plan: &Plan) -> String {
         );
         out += &wrapped("  ", "  ", &printable(&text));
     }
-    for (sign, rules) in [('+', &delta.added), ('-', &delta.removed)] {
-        let mut low = 0;
-        for rule in rules {
-            if rule.level == Level::Low {
-                low += 1;
-                if low > LOW_RIGHTS {
-                    continue;
-                }
+    for (lead, rules) in [("  + ", &delta.added), ("  - ", &delta.removed)] {
+        out += &rules_text(lead, rules);
+    }
+    out
+}
+
+/// Permissions, one a line, after a lead.
+pub fn rules_text(lead: &str, rules: &[PermissionRule]) -> String {
+    let mut out = String::new();
+    let rest = " ".repeat(lead.len() + 7);
+    let mut low = 0;
+    for rule in rules {
+        if rule.level == Level::Low {
+            low += 1;
+            if low > LOW_RIGHTS {
+                continue;
             }
-            let level = match rule.level {
-                Level::High => "HIGH",
-                Level::Med => "MED",
-                Level::Low => "LOW",
-            };
-            let mut text = format!("{} ({})", rule.rule, rule.scope);
-            if let Some(reason) = &rule.reason {
-                _ = write!(text, ": {reason}");
-            }
-            out += &wrapped(&format!("  {sign} {level:<4} "), "           ", &printable(&text));
         }
-        if low > LOW_RIGHTS {
-            _ = writeln!(out, "  {sign} LOW  and {} more (-o json lists all)", low - LOW_RIGHTS);
+        let level = rule.level.as_str();
+        let mut text = format!("{} ({})", rule.rule, rule.scope);
+        if let Some(reason) = &rule.reason {
+            _ = write!(text, ": {reason}");
         }
+        out += &wrapped(&format!("{lead}{level:<4} "), &rest, &printable(&text));
+    }
+    if low > LOW_RIGHTS {
+        _ = writeln!(out, "{lead}LOW  and {} more (-o json lists all)", low - LOW_RIGHTS);
     }
     out
 }

@@ -1,0 +1,281 @@
+//! The versions of a package: the upgrade graph, and a table of the same data.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, RawQuery, State},
+    response::{IntoResponse, Response},
+};
+use http::{StatusCode, header};
+use maud::{Markup, html};
+use olm_catalog::{
+    Package, PackageVersion,
+    graph::{DRAWN_CHANNELS, Format, MOST_DRAWN_CHANNELS, UpgradeGraph},
+};
+use olm_ops::Installed;
+use serde::Serialize;
+
+use super::package::{self, Found, PackagePage, Selection, heading, unknown};
+use crate::{
+    app::App,
+    caller::{Caller, Page},
+    catalogs::display_name,
+    error::WebError,
+    icons::IMAGE_CSP,
+    links::{clean, encode},
+    view::{
+        drawing,
+        layout::Section,
+        parts::{self, Tone},
+        table::{self, Column, Row, Style},
+    },
+};
+
+/// Names and ranges of a cell that are not folded.
+const SHOWN: usize = 4;
+
+/// The query: `channel` may be repeated.
+#[derive(Default)]
+struct Query {
+    channels: Vec<String>,
+    format: Option<String>,
+}
+
+impl Query {
+    fn parse(query: Option<&str>) -> Self {
+        let mut out = Self::default();
+        for (key, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            match key.as_ref() {
+                "channel" if !value.is_empty() && !out.channels.contains(&value.to_string()) => {
+                    out.channels.push(value.into_owned());
+                }
+                "format" => out.format = Some(value.into_owned()),
+                _ => {}
+            }
+        }
+        out
+    }
+
+    /// Fails on a channel that the package does not have.
+    fn check(&self, package: &Package) -> Result<(), WebError> {
+        match self.channels.iter().find(|name| !package.channels.contains_key(*name)) {
+            Some(name) => Err(unknown("channel", name, package.channels.keys().cloned().collect())),
+            None => Ok(()),
+        }
+    }
+
+    /// The channels with one more, or one less.
+    fn toggled(&self, channel: &str) -> String {
+        let mut channels: Vec<&str> = self.channels.iter().map(String::as_str).collect();
+        match channels.iter().position(|name| *name == channel) {
+            Some(at) => _ = channels.remove(at),
+            None => channels.push(channel),
+        }
+        let fields: Vec<String> =
+            channels.into_iter().map(|name| format!("channel={}", encode(name))).collect();
+        if fields.is_empty() { "?".to_owned() } else { format!("?{}", fields.join("&")) }
+    }
+}
+
+/// The page as JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Model {
+    source: String,
+    package: String,
+    channels: Vec<ChannelModel>,
+    /// Newest first.
+    versions: Vec<PackageVersion>,
+}
+
+#[derive(Serialize)]
+struct ChannelModel {
+    name: String,
+    default: bool,
+    /// Whether the graph of the page has it.
+    drawn: bool,
+}
+
+/// `GET /catalog/{source}/{package}/versions`
+pub(crate) async fn page(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path((source, package)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, WebError> {
+    let query = Query::parse(query.as_deref());
+    let (snapshot, installed) =
+        tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
+    let whole = package::read(&snapshot, &source, &package).await?;
+    query.check(&whole)?;
+    let found = Found::find(&snapshot, &source, &whole, &Selection::default())?;
+    let mut installed = installed.unwrap_or_default();
+    caller.set_installed(installed.len());
+    installed.retain(|one| one.package == whole.name);
+
+    let mut graph = marked(&whole, &installed);
+    let hidden = graph.keep_drawn(&query.channels);
+    let channel = |name: &String| ChannelModel {
+        name: name.clone(),
+        default: *name == whole.default_channel,
+        drawn: !hidden.contains(name),
+    };
+    let model = Model {
+        source: found.source.id.clone(),
+        package: whole.name.clone(),
+        channels: whole.channels.keys().map(channel).collect(),
+        versions: whole.versions(None, &csvs(&installed)),
+    };
+    let metadata = found.bundle.csv_metadata().unwrap_or_default();
+    let name = display_name(&metadata, &whole.name);
+    let title = format!("Versions of {name}");
+    let body = html! {
+        (heading(&found, &name, &installed, PackagePage::Versions))
+        (drawn(&model, &found, &graph, &query))
+        (listed(&model, &found))
+    };
+    Ok(caller.answer(Page::new(&title, Section::Catalog, body), &model))
+}
+
+fn csvs(installed: &[Installed]) -> Vec<&str> {
+    installed.iter().filter_map(|one| one.csv.as_deref()).collect()
+}
+
+/// The graph of all channels, with the installed and the excluded versions marked.
+fn marked(package: &Package, installed: &[Installed]) -> UpgradeGraph {
+    let mut graph = UpgradeGraph::new(package);
+    graph.mark(&csvs(installed), &[]);
+    let excluded: Vec<String> = installed.iter().flat_map(|one| one.skip_versions.clone()).collect();
+    graph.mark_excluded(&excluded);
+    graph
+}
+
+/// The page of a version in a channel.
+fn href(found: &Found<'_>, channel: &str, version: &str) -> String {
+    let page = found.href("catalog");
+    match channel == found.package.default_channel {
+        true => format!("{page}?version={}", encode(version)),
+        false => format!("{page}?channel={}&version={}", encode(channel), encode(version)),
+    }
+}
+
+fn drawn(model: &Model, found: &Found<'_>, graph: &UpgradeGraph, query: &Query) -> Markup {
+    let svg = graph.inline_svg(&|channel, bundle| {
+        href(found, &channel.name, bundle.version.as_ref().unwrap_or(&bundle.name))
+    });
+    let file = |format: &str| {
+        let separator = if query.channels.is_empty() { "?" } else { "&" };
+        let channels: Vec<String> =
+            query.channels.iter().map(|name| format!("channel={}", encode(name))).collect();
+        let channels = if channels.is_empty() { String::new() } else { format!("?{}", channels.join("&")) };
+        format!("{}/graph{channels}{separator}format={format}", found.href("catalog"))
+    };
+    let full = model.channels.iter().filter(|channel| channel.drawn).count() >= MOST_DRAWN_CHANNELS;
+    html! {
+        section.panel aria-labelledby="graph-h" {
+            header {
+                h2 #graph-h { "Upgrade graph" }
+                span.small.muted {
+                    @for (i, format) in ["svg", "mermaid", "dot", "json"].into_iter().enumerate() {
+                        @if i > 0 { " · " }
+                        a href=(file(format)) { (format) }
+                    }
+                }
+            }
+            div.body.stack-s {
+                @if model.channels.len() > DRAWN_CHANNELS {
+                    nav.picks aria-label="Drawn channels" {
+                        @for channel in &model.channels {
+                            @let name = clean(&channel.name);
+                            @if channel.default || full && !channel.drawn { span.small.muted { (name) @if channel.default { " (default)" } } }
+                            @else { a.small href=(query.toggled(&channel.name)) aria-current=[channel.drawn.then_some("true")] { (name) } }
+                        }
+                    }
+                }
+                (drawing::show("Upgrade graph", svg))
+            }
+        }
+    }
+}
+
+fn listed(model: &Model, found: &Found<'_>) -> Markup {
+    let row = |version: &PackageVersion| {
+        let default = version.channels.iter().find(|name| **name == found.package.default_channel);
+        let channel = default.or(version.channels.first()).map(String::as_str).unwrap_or_default();
+        let label = if version.version.is_empty() { &version.name } else { &version.version };
+        Row::new(vec![
+            html! { a href=(href(found, channel, label)) { (clean(label)) } },
+            html! {
+                @if version.installed { (parts::state(Tone::Good, "Installed")) " " }
+                @if version.deprecated.is_some() { (parts::state(Tone::Warn, "Deprecated")) " " }
+                @if version.default { "Newest of the default channel" }
+                @else if !version.heads.is_empty() { "Newest of " (some(&version.heads)) }
+            },
+            some(&version.channels),
+            some(&version.upgrades_from),
+        ])
+    };
+    let columns = [
+        Column::new("Version").with_class(table::NUMBER),
+        Column::new("Status").with_class("clip"),
+        Column::new("Channels").with_class("clip"),
+        Column::new("Upgrades from").with_class("clip"),
+    ];
+    let rows: Vec<Row> = model.versions.iter().map(row).collect();
+    html! {
+        section.panel aria-labelledby="versions-h" {
+            header { h2 #versions-h { "All versions" } }
+            (table::show(Style::Values, "All versions", &columns, &rows))
+        }
+    }
+}
+
+/// A list of names; long ones are folded.
+fn some(names: &[String]) -> Markup {
+    let all = names.iter().map(|name| clean(name)).collect::<Vec<_>>().join(", ");
+    html! {
+        @if names.len() > SHOWN { details { summary { (names.len()) } (all) } }
+        @else { (all) }
+    }
+}
+
+/// `GET /catalog/{source}/{package}/graph`
+pub(crate) async fn graph(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path((source, package)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, WebError> {
+    let query = Query::parse(query.as_deref());
+    let (format, mediatype) =
+        match (query.format.as_deref().filter(|name| !name.is_empty()), caller.wants_json) {
+            (Some("json"), _) | (None, true) => (Format::Json, "application/json"),
+            (Some("svg"), _) | (None, false) => (Format::Svg, "image/svg+xml"),
+            (Some("mermaid"), _) => (Format::Mermaid, "text/plain; charset=utf-8"),
+            (Some("dot"), _) => (Format::Dot, "text/vnd.graphviz; charset=utf-8"),
+            (Some(other), _) => {
+                let why =
+                    format!("format: unknown value `{}`, expected svg, json, mermaid or dot", clean(other));
+                return Err(WebError::bad_request(why));
+            }
+        };
+    let (snapshot, installed) =
+        tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
+    let package = package::read(&snapshot, &source, &package).await?;
+    query.check(&package)?;
+    let mut installed = installed.unwrap_or_default();
+    installed.retain(|one| one.package == package.name);
+    let mut graph = marked(&package, &installed);
+    if !query.channels.is_empty() {
+        graph.channels.retain(|channel| query.channels.contains(&channel.name));
+    }
+    if format == Format::Svg {
+        graph.keep_drawn(&query.channels);
+    }
+    let headers = [
+        (header::CONTENT_TYPE, mediatype),
+        (header::CONTENT_SECURITY_POLICY, IMAGE_CSP),
+        (header::CONTENT_DISPOSITION, "inline; filename=\"graph\""),
+    ];
+    Ok((StatusCode::OK, headers, graph.write(format)).into_response())
+}
