@@ -7,9 +7,14 @@ use olm_devcluster::api::Identity;
 use olm_tests::inprocess::{Catalog, World, text};
 use serde_json::{Value, json};
 
-use crate::{op, scenario};
+use crate::{
+    op,
+    policies::{administrator, approve, high, not_installed, policy},
+    run, scenario,
+};
 
 const BY: &str = "/metadata/annotations/olm.approvedBy";
+const FIRST: &str = "/metadata/annotations/olm.firstApproval";
 
 /// A plan that waits for approval.
 pub(crate) async fn waiting(world: &World) -> Result<Value> {
@@ -111,5 +116,90 @@ fn an_automatic_approval_is_recorded_with_the_author_of_the_request() {
         let refused = refused.err().map(|error| format!("{error:#}")).unwrap_or_default();
         ensure!(refused.contains("written by the manager"), "{refused}");
         Ok(())
+    });
+}
+
+#[test]
+fn t21_high_rights_take_the_approval_of_two_users() {
+    run(async {
+        // given a policy that requires two approvers, and a plan that grants HIGH rights
+        let world = World::bare().await?;
+        world.publish("catalog", &Catalog::chain(&[&high("a", "1.0.0")])).await?;
+        world.apply(&policy("four-eyes", json!({ "approvals": { "high": 2 } }))).await?;
+        let _manager = world.manager("manager-0")?;
+        world.home("ns").await?;
+        world.subscribe_with("ns", "a", |spec| spec["installPlanApproval"] = "Manual".into()).await?;
+        let plan = world.waiting_plan("ns", &[]).await?;
+        let review = text(&plan, "/metadata/annotations/olm.planReview");
+        ensure!(review == "new permissions of level HIGH", "{plan}");
+        let plan = text(&plan, "/metadata/name");
+        let (jane, joe) = (administrator(&world, "jane"), administrator(&world, "joe"));
+
+        // when no approver is on record yet, a user cannot record another user as the first, nor change what
+        // approvers are shown
+        let digest = world.get("InstallPlan", "ns", plan).await?["spec"]["planDigest"].clone();
+        let first = json!({ "user": "root", "digest": digest }).to_string();
+        for (key, forged) in [
+            ("olm.firstApproval", json!(first)),
+            ("olm.planReview", json!("")),
+            ("olm.planSummary", json!("nothing changes")),
+            ("olm.approvalNeeded", json!("none")),
+        ] {
+            let forged = json!({ "metadata": { "annotations": { key: forged } } });
+            let refused = world.patch_as(&joe, ("InstallPlan", "ns", plan), &forged).await;
+            let refused = refused.err().map(|error| format!("{error:#}")).unwrap_or_default();
+            ensure!(refused.contains("written by the manager"), "{key}: {refused}");
+        }
+
+        // when one user approves it, even twice, then it waits for another
+        for _ in 0..2 {
+            approve(&world, &jane, plan).await?;
+            let taken =
+                |plan: &Value| plan["spec"]["approved"] == false && text(plan, FIRST).contains("jane");
+            let taken = world.until("InstallPlan", "ns", plan, taken).await?;
+            ensure!(
+                text(&taken, "/metadata/annotations/olm.approvalNeeded").contains("another user"),
+                "{taken}"
+            );
+        }
+        world.event("ns", plan, "SecondApproverNeeded").await?;
+        world.quiet().await?;
+        not_installed(&world, "ns").await?;
+        let pending =
+            world.condition("Subscription", "ns", "a", "InstallPlanPending", "RequiresApproval").await?;
+        ensure!(text(&pending, "/message").contains("InstallPolicy four-eyes"), "{pending}");
+
+        // when another one does, it is applied
+        approve(&world, &joe, plan).await?;
+        world.installed("ns", "a", "a.v1.0.0").await
+    });
+}
+
+#[test]
+fn the_author_of_an_automatic_subscription_is_the_first_of_two_and_both_approve_what_comes_along() {
+    run(async {
+        // given an operator that needs another one with HIGH rights
+        let world = World::bare().await?;
+        let (root, along) = (op("1.0.0").needs_package("b", ">=1.0.0"), high("b", "1.0.0"));
+        world.publish("catalog", &Catalog::chain(&[&root]).and_chain(&[&along])).await?;
+        world.apply(&policy("four-eyes", json!({ "approvals": { "high": 2 } }))).await?;
+        let _manager = world.manager("manager-0")?;
+        world.home("ns").await?;
+        let (jane, joe) = (administrator(&world, "jane"), administrator(&world, "joe"));
+
+        // when a user requests it, then it waits for another one
+        world.create_as(&jane, &World::subscription("ns", "a")).await?;
+        let plan = world.waiting_plan("ns", &[]).await?;
+        let name = text(&plan, "/metadata/name");
+        ensure!(text(&plan, FIRST).contains("jane"), "{plan}");
+        approve(&world, &jane, name).await?;
+        world.until("InstallPlan", "ns", name, |plan| plan["spec"]["approved"] == false).await?;
+        world.quiet().await?;
+        not_installed(&world, "ns").await?;
+
+        // when that one approves it, both are installed
+        approve(&world, &joe, name).await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        world.csv("ns", "b.v1.0.0", "Succeeded").await.map(drop)
     });
 }

@@ -13,9 +13,7 @@ use crate::{
     trust::{group, requested, rule, tenant, waits, without_a_record},
 };
 
-const FIRST: &str = "/metadata/annotations/olm.firstApproval";
-
-fn policy(name: &str, spec: Value) -> Value {
+pub(crate) fn policy(name: &str, spec: Value) -> Value {
     json!({ "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPolicy", "metadata": { "name": name }, "spec": spec })
 }
 
@@ -25,19 +23,19 @@ fn curious(version: &str) -> Operator {
 }
 
 /// A package that reads Secrets in the whole cluster, which is a HIGH right.
-fn high(package: &str, version: &str) -> Operator {
+pub(crate) fn high(package: &str, version: &str) -> Operator {
     Operator::new(package, version).cluster_permission(package, rule(&[""], &["secrets"], &["get", "list"]))
 }
 
-fn administrator(world: &World, name: &str) -> Client {
+pub(crate) fn administrator(world: &World, name: &str) -> Client {
     world.client_of(Identity::user(name, ["system:masters"]))
 }
 
-async fn approve(world: &World, who: &Client, plan: &str) -> Result<()> {
+pub(crate) async fn approve(world: &World, who: &Client, plan: &str) -> Result<()> {
     world.patch_as(who, ("InstallPlan", "ns", plan), &json!({ "spec": { "approved": true } })).await.map(drop)
 }
 
-async fn not_installed(world: &World, namespace: &str) -> Result<()> {
+pub(crate) async fn not_installed(world: &World, namespace: &str) -> Result<()> {
     ensure!(world.find("ClusterServiceVersion", namespace, "a.v1.0.0").await?.is_none(), "it was applied");
     Ok(())
 }
@@ -331,91 +329,6 @@ fn rights_are_lent_for_the_own_namespace_and_for_the_named_catalog_alone() {
         let (_, needed) = waits(&world, &[&plan]).await?;
         ensure!(needed.contains("user jane does not hold"), "{needed}");
         not_installed(&world, "ns").await
-    });
-}
-
-#[test]
-fn t21_high_rights_take_the_approval_of_two_users() {
-    run(async {
-        // given a policy that requires two approvers, and a plan that grants HIGH rights
-        let world = World::bare().await?;
-        world.publish("catalog", &Catalog::chain(&[&high("a", "1.0.0")])).await?;
-        world.apply(&policy("four-eyes", json!({ "approvals": { "high": 2 } }))).await?;
-        let _manager = world.manager("manager-0")?;
-        world.home("ns").await?;
-        world.subscribe_with("ns", "a", |spec| spec["installPlanApproval"] = "Manual".into()).await?;
-        let plan = world.waiting_plan("ns", &[]).await?;
-        let review = text(&plan, "/metadata/annotations/olm.planReview");
-        ensure!(review == "new permissions of level HIGH", "{plan}");
-        let plan = text(&plan, "/metadata/name");
-        let (jane, joe) = (administrator(&world, "jane"), administrator(&world, "joe"));
-
-        // when no approver is on record yet, a user cannot record another user as the first, nor change what
-        // approvers are shown
-        let digest = world.get("InstallPlan", "ns", plan).await?["spec"]["planDigest"].clone();
-        let first = json!({ "user": "root", "digest": digest }).to_string();
-        for (key, forged) in [
-            ("olm.firstApproval", json!(first)),
-            ("olm.planReview", json!("")),
-            ("olm.planSummary", json!("nothing changes")),
-            ("olm.approvalNeeded", json!("none")),
-        ] {
-            let forged = json!({ "metadata": { "annotations": { key: forged } } });
-            let refused = world.patch_as(&joe, ("InstallPlan", "ns", plan), &forged).await;
-            let refused = refused.err().map(|error| format!("{error:#}")).unwrap_or_default();
-            ensure!(refused.contains("written by the manager"), "{key}: {refused}");
-        }
-
-        // when one user approves it, even twice, then it waits for another
-        for _ in 0..2 {
-            approve(&world, &jane, plan).await?;
-            let taken =
-                |plan: &Value| plan["spec"]["approved"] == false && text(plan, FIRST).contains("jane");
-            let taken = world.until("InstallPlan", "ns", plan, taken).await?;
-            ensure!(
-                text(&taken, "/metadata/annotations/olm.approvalNeeded").contains("another user"),
-                "{taken}"
-            );
-        }
-        world.event("ns", plan, "SecondApproverNeeded").await?;
-        world.quiet().await?;
-        not_installed(&world, "ns").await?;
-        let pending =
-            world.condition("Subscription", "ns", "a", "InstallPlanPending", "RequiresApproval").await?;
-        ensure!(text(&pending, "/message").contains("InstallPolicy four-eyes"), "{pending}");
-
-        // when another one does, it is applied
-        approve(&world, &joe, plan).await?;
-        world.installed("ns", "a", "a.v1.0.0").await
-    });
-}
-
-#[test]
-fn the_author_of_an_automatic_subscription_is_the_first_of_two_and_both_approve_what_comes_along() {
-    run(async {
-        // given an operator that needs another one with HIGH rights
-        let world = World::bare().await?;
-        let (root, along) = (op("1.0.0").needs_package("b", ">=1.0.0"), high("b", "1.0.0"));
-        world.publish("catalog", &Catalog::chain(&[&root]).and_chain(&[&along])).await?;
-        world.apply(&policy("four-eyes", json!({ "approvals": { "high": 2 } }))).await?;
-        let _manager = world.manager("manager-0")?;
-        world.home("ns").await?;
-        let (jane, joe) = (administrator(&world, "jane"), administrator(&world, "joe"));
-
-        // when a user requests it, then it waits for another one
-        world.create_as(&jane, &World::subscription("ns", "a")).await?;
-        let plan = world.waiting_plan("ns", &[]).await?;
-        let name = text(&plan, "/metadata/name");
-        ensure!(text(&plan, FIRST).contains("jane"), "{plan}");
-        approve(&world, &jane, name).await?;
-        world.until("InstallPlan", "ns", name, |plan| plan["spec"]["approved"] == false).await?;
-        world.quiet().await?;
-        not_installed(&world, "ns").await?;
-
-        // when that one approves it, both are installed
-        approve(&world, &joe, name).await?;
-        world.installed("ns", "a", "a.v1.0.0").await?;
-        world.csv("ns", "b.v1.0.0", "Succeeded").await.map(drop)
     });
 }
 
