@@ -17,3 +17,4 @@ pub(crate) mod package;
 pub(crate) mod review;
 pub(crate) mod rollback;
 pub(crate) mod uninstall;
+pub(crate) mod updates;

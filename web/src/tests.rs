@@ -1,6 +1,7 @@
 //! Handlers, requested as by a browser.
 
 mod cases;
+mod delivery;
 mod fake;
 mod frame;
 mod hostile;
@@ -11,6 +12,7 @@ mod openid;
 mod renewal;
 mod signals;
 mod trust;
+mod updates;
 
 use std::sync::Arc;
 

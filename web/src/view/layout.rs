@@ -10,6 +10,7 @@ use crate::{assets, session::Session};
 pub(crate) enum Section {
     Catalog,
     Installed,
+    Updates,
     Instances,
     Doctor,
 }
@@ -39,13 +40,16 @@ pub(crate) struct Search {
     pub(crate) filters_page: bool,
 }
 
-/// Pages of the rail. Below 720 px they are a bar at the bottom, which has room for four.
-const NAV: [(Section, &str, &str, Glyph); 4] = [
+/// Pages of the rail. Below 720 px the first four are a bar at the bottom, and the others are part of "More".
+const NAV: [(Section, &str, &str, Glyph); 5] = [
     (Section::Catalog, "/catalog", "Catalog", Glyph::Grid),
     (Section::Installed, "/installed", "Installed", Glyph::Box),
+    (Section::Updates, "/updates", "Updates", Glyph::Up),
     (Section::Instances, "/instances", "Instances", Glyph::Layers),
     (Section::Doctor, "/doctor", "Doctor", Glyph::Pulse),
 ];
+/// Number of pages in the bar at the bottom.
+const IN_BAR: usize = 4;
 
 impl Shell<'_> {
     pub(crate) fn page(&self, body: &Markup) -> Markup {
@@ -86,19 +90,24 @@ impl Shell<'_> {
         }
     }
 
+    fn current(&self, section: Section) -> Option<&'static str> {
+        (self.section == Some(section)).then_some("page")
+    }
+
     fn rail(&self, user: &Session) -> Markup {
         html! {
             nav.rail aria-label="Main" {
                 (brand())
                 ul.nav {
-                    @for (section, href, label, glyph) in NAV {
-                        li {
-                            a href=(href) aria-current=[(self.section == Some(section)).then_some("page")] {
+                    @for (i, (section, href, label, glyph)) in NAV.into_iter().enumerate() {
+                        li.not-in-bar[i >= IN_BAR] {
+                            a href=(href) aria-current=[self.current(section)] {
                                 (glyph.draw())
                                 span { (label) }
-                                @if section == Section::Installed {
-                                    @let count = user.installed();
-                                    span.count #nav-installed hidden[count.is_none()] { @if let Some(count) = count { (count) } }
+                                @match section {
+                                    Section::Installed => (count("nav-installed", user.installed.get())),
+                                    Section::Updates => (count("nav-updates", user.updates.get().filter(|count| *count > 0))),
+                                    _ => {}
                                 }
                             }
                         }
@@ -142,6 +151,11 @@ impl Shell<'_> {
                 }
                 div.menu-body {
                     @if let Some(user) = self.user {
+                        nav.more-pages aria-label="More" {
+                            @for (section, href, label, glyph) in &NAV[IN_BAR..] {
+                                a href=(href) aria-current=[self.current(*section)] { (glyph.draw()) (label) }
+                            }
+                        }
                         div {
                             p.eyebrow { "Signed in as" }
                             p.clip { strong { (user.identity.name) } }
@@ -166,6 +180,10 @@ impl Shell<'_> {
             }
         }
     }
+}
+
+fn count(id: &str, count: Option<usize>) -> Markup {
+    html! { span.count id=(id) hidden[count.is_none()] { @if let Some(count) = count { (count) } } }
 }
 
 fn brand() -> Markup {
