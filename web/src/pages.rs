@@ -1,5 +1,6 @@
 //! One page per file: a model, which is also the JSON response, and its view.
 
+pub(crate) mod activity;
 pub(crate) mod catalog;
 pub(crate) mod change;
 pub(crate) mod components;

@@ -49,8 +49,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             "/installed/{namespace}/{name}/uninstall",
             get(pages::uninstall::page).post(pages::uninstall::submit),
         )
-        .route("/updates", get(pages::updates::page))
-        .route("/updates/approve-all", post(pages::updates::approve_all))
+        .route("/updates", get(pages::updates::page).post(pages::updates::approve_all))
+        .route("/activity", get(pages::activity::page))
         .route("/doctor", get(pages::doctor::page).post(pages::doctor::apply_fix))
         .route("/instances", get(pages::instances::index))
         .route("/instances/new/{crd}", get(pages::create::page).post(pages::create::submit))

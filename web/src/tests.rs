@@ -1,5 +1,6 @@
 //! Handlers, requested as by a browser.
 
+mod activity;
 mod cases;
 mod delivery;
 mod fake;

@@ -61,7 +61,7 @@ pub(crate) async fn page(State(app): State<Arc<App>>, caller: Caller) -> Result<
     Ok(caller.answer(Page::new("Updates", Section::Updates, body), &model))
 }
 
-/// `POST /updates/approve-all`: approves each pending plan that needs no review, as `olm approve --all`.
+/// `POST /updates`: approves each pending plan that needs no review, as `olm approve --all`.
 pub(crate) async fn approve_all(State(app): State<Arc<App>>, posted: Posted) -> Result<Response, WebError> {
     let caller = posted.caller;
     let snapshot = app.catalogs.read(&caller.identity).await;
@@ -80,7 +80,7 @@ fn view(model: &Model, snapshot: &Snapshot, csrf: &str) -> Markup {
                 p.muted { (parts::plural(model.updates.len(), "operator")) }
             }
             @if safe > 0 {
-                form method="post" action="/updates/approve-all" {
+                form method="post" action="/updates" {
                     (parts::csrf(csrf))
                     button.button.primary { "Approve all safe" span.visually-hidden { " plans" } " (" (safe) ")" }
                 }
@@ -206,4 +206,38 @@ fn outcome_row(plan: &BulkApproval) -> Row {
             }
         },
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_examined_plan_has_its_result_and_the_next_step() {
+        let plan = |name: &str, outcome, reason: &str| BulkApproval {
+            namespace: "data".into(),
+            name: name.into(),
+            package: name.into(),
+            from: Some("1.0.0".into()),
+            to: Some("1.1.0".into()),
+            plan: "install-1".into(),
+            outcome,
+            reason: reason.into(),
+            csv: None,
+        };
+        let html = outcome(&[
+            plan("a", BulkOutcome::Approved, ""),
+            plan("b", BulkOutcome::Review, "1 finding"),
+            plan("c", BulkOutcome::Failed, "<forbidden>"),
+        ])
+        .into_string();
+        for text in
+            ["is-good\">Approved<", "is-warn\">Needs review<", "is-bad\">Failed<", "&lt;forbidden&gt;"]
+        {
+            assert!(html.contains(text), "{text}: {html}");
+        }
+        assert_eq!(html.matches("/plan\"").count(), 1, "{html}");
+        assert!(html.contains("href=\"/installed/data/b/plan\""), "{html}");
+        assert!(outcome(&[]).into_string().contains("No plan is waiting for approval"));
+    }
 }

@@ -128,5 +128,5 @@ async fn event_streams_are_sent_as_they_are() {
     // the first event arrives while the stream is open
     let mut body = response.into_body();
     let first = tokio::time::timeout(std::time::Duration::from_secs(5), body.frame()).await.unwrap();
-    assert!(first.unwrap().unwrap().into_data().unwrap().starts_with(b":"));
+    assert!(first.unwrap().unwrap().into_data().unwrap().starts_with(b"retry:"));
 }

@@ -12,6 +12,7 @@ pub(crate) enum Section {
     Installed,
     Updates,
     Instances,
+    Activity,
     Doctor,
 }
 
@@ -41,11 +42,12 @@ pub(crate) struct Search {
 }
 
 /// Pages of the rail. Below 720 px the first four are a bar at the bottom, and the others are part of "More".
-const NAV: [(Section, &str, &str, Glyph); 5] = [
+const NAV: [(Section, &str, &str, Glyph); 6] = [
     (Section::Catalog, "/catalog", "Catalog", Glyph::Grid),
     (Section::Installed, "/installed", "Installed", Glyph::Box),
     (Section::Updates, "/updates", "Updates", Glyph::Up),
     (Section::Instances, "/instances", "Instances", Glyph::Layers),
+    (Section::Activity, "/activity", "Activity", Glyph::Clock),
     (Section::Doctor, "/doctor", "Doctor", Glyph::Pulse),
 ];
 /// Number of pages in the bar at the bottom.
@@ -100,7 +102,7 @@ impl Shell<'_> {
                 (brand())
                 ul.nav {
                     @for (i, (section, href, label, glyph)) in NAV.into_iter().enumerate() {
-                        li.not-in-bar[i >= IN_BAR] {
+                        li class=[(i >= IN_BAR).then_some("not-in-bar")] {
                             a href=(href) aria-current=[self.current(section)] {
                                 (glyph.draw())
                                 span { (label) }
