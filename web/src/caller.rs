@@ -140,7 +140,7 @@ pub(crate) struct Page<'a> {
     pub(crate) search: Search,
     /// Seconds after which a browser without JavaScript reloads the page.
     pub(crate) refresh: Option<u32>,
-    /// Whether the browser may store the page, and asks whether it is current before each use.
+    /// Whether the browser may store the page and validates it before each use.
     pub(crate) revalidated: bool,
 }
 

@@ -297,7 +297,7 @@ pub(crate) async fn logout(
         None => Redirect::to("/login").into_response(),
     };
     response.headers_mut().insert(header::SET_COOKIE, set_cookie(secure, &app.session_name, "", Some(0)));
-    // The button Back shows stored pages without asking the console.
+    // Browsers show stored pages after Back without a request.
     let cleared = HeaderValue::from_static("\"cache\"");
     response.headers_mut().insert(HeaderName::from_static("clear-site-data"), cleared);
     Ok(response)
