@@ -10,6 +10,7 @@ use axum::{
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use kube::Client;
 use maud::Markup;
+use olm_ops::Installed;
 use serde::Serialize;
 
 use crate::{
@@ -17,7 +18,9 @@ use crate::{
     app::App,
     audit,
     client::ClientAddress,
+    delivery,
     error::WebError,
+    inventory,
     session::Session,
     validity,
     view::{
@@ -91,15 +94,26 @@ impl Caller {
         }
     }
 
-    /// Records the number of installed operators for the navigation.
-    pub(crate) fn set_installed(&self, count: usize) {
+    /// Records the numbers of installed operators and of updates for the navigation.
+    pub(crate) fn set_installed(&self, installed: &[Installed]) {
         if let Some(session) = &self.session {
-            session.set_installed(count);
+            let updates = installed.iter().filter(|one| inventory::has_update(one.status)).count();
+            session.installed.set(installed.len());
+            session.updates.set(updates);
         }
     }
 
     /// The page as HTML, or its model as JSON.
     pub(crate) fn answer(&self, page: Page<'_>, model: &impl Serialize) -> Response {
+        let revalidated = page.revalidated;
+        let mut response = self.render(page, model);
+        if revalidated {
+            response.headers_mut().insert(header::CACHE_CONTROL, delivery::REVALIDATED);
+        }
+        response
+    }
+
+    fn render(&self, page: Page<'_>, model: &impl Serialize) -> Response {
         if self.wants_json {
             return (page.status, Json(model)).into_response();
         }
@@ -126,12 +140,22 @@ pub(crate) struct Page<'a> {
     pub(crate) search: Search,
     /// Seconds after which a browser without JavaScript reloads the page.
     pub(crate) refresh: Option<u32>,
+    /// Whether the browser may store the page and validates it before each use.
+    pub(crate) revalidated: bool,
 }
 
 impl<'a> Page<'a> {
     pub(crate) fn new(title: &'a str, section: Section, body: Markup) -> Self {
         let search = Search::default();
-        Self { title, section: Some(section), body, status: StatusCode::OK, search, refresh: None }
+        Self {
+            title,
+            section: Some(section),
+            body,
+            status: StatusCode::OK,
+            search,
+            refresh: None,
+            revalidated: false,
+        }
     }
 
     pub(crate) fn status(mut self, status: StatusCode) -> Self {
@@ -146,6 +170,12 @@ impl<'a> Page<'a> {
 
     pub(crate) fn refresh(mut self, seconds: Option<u32>) -> Self {
         self.refresh = seconds;
+        self
+    }
+
+    /// For pages of catalogs.
+    pub(crate) fn revalidated(mut self) -> Self {
+        self.revalidated = true;
         self
     }
 }

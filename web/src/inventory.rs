@@ -52,6 +52,11 @@ pub(crate) fn status_key(status: Status) -> String {
     status.word().to_lowercase().replace(' ', "-")
 }
 
+/// Whether a status is that of a pending plan or of an available upgrade.
+pub(crate) fn has_update(status: Status) -> bool {
+    matches!(status, Status::NeedsApproval | Status::UpdateAvailable)
+}
+
 impl Filter {
     pub(crate) fn parse(query: &[u8]) -> Self {
         let mut out = Self::default();
@@ -145,11 +150,14 @@ mod tests {
             version: None,
             csv: None,
             next: None,
+            available: None,
             channel: None,
             catalog: None,
             approval: "Automatic".to_owned(),
             plan: None,
             plan_digest: None,
+            paused: false,
+            planned: None,
             review: None,
             watches: Vec::new(),
             skip_versions: Vec::new(),

@@ -9,6 +9,7 @@
 //! - `security`, `session`, `codes`, `openid`, `renewal`, `validity`, `client`, `limits`, `caller`, `rights`:
 //!   authentication, authorization and limits;
 //! - `catalogs`, `icons`, `markdown`, `links`: sanitizing of untrusted content;
+//! - `delivery`: entity tags and compression;
 //! - `browse`, `inventory`: facets, filters, order and pages of the catalog and of the installed operators;
 //! - `form`: forms from the schema of a CRD;
 //! - `view`: components; `pages`: one page per file; `live`: server-sent events.
@@ -23,6 +24,7 @@ mod catalogs;
 mod client;
 mod codes;
 mod connections;
+mod delivery;
 mod dynamic;
 mod error;
 mod form;

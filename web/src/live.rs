@@ -36,7 +36,8 @@ use crate::{
     inventory::Filter,
     pages::{installed, instance, operator},
     posted::Fields,
-    rights, session, validity,
+    rights::ApprovalRights,
+    session, validity,
 };
 
 /// Changes within this time are rendered once.
@@ -79,7 +80,12 @@ impl Subject {
         ))
     }
 
-    async fn draw(&self, app: &App, caller: &Caller) -> Result<RenderedView, WebError> {
+    async fn draw(
+        &self,
+        app: &App,
+        caller: &Caller,
+        rights: &mut ApprovalRights,
+    ) -> Result<RenderedView, WebError> {
         match self {
             Self::List(filter) => {
                 let (snapshot, list) = tokio::join!(
@@ -87,8 +93,8 @@ impl Subject {
                     olm_ops::list_installed(&caller.client, None)
                 );
                 let list = list?;
-                caller.set_installed(list.len());
-                let cannot = rights::cannot_approve(&caller.client, &list).await;
+                caller.set_installed(&list);
+                let cannot = rights.missing(&caller.client, &list).await;
                 let html = installed::view(&list, filter, &snapshot, caller.csrf(), &cannot).into_string();
                 Ok(RenderedView { html, announcement: String::new() })
             }
@@ -182,6 +188,7 @@ async fn follow(app: &Arc<App>, caller: &Caller, subject: &Subject, sender: &mps
     let mut changes = subject.changes(&caller.client).await;
     let mut pause = Duration::ZERO;
     let mut validated = Instant::now();
+    let mut rights = ApprovalRights::default();
     let mut sent = [0; 32];
     // Sets the delay after which the browser reconnects.
     if sender.send(Event::default().retry(Duration::from_secs(1)).comment("hello")).await.is_err() {
@@ -202,7 +209,7 @@ async fn follow(app: &Arc<App>, caller: &Caller, subject: &Subject, sender: &mps
             }
         }
         let drawn = match validate(app, caller, &mut validated).await {
-            Ok(()) => subject.draw(app, caller).await,
+            Ok(()) => subject.draw(app, caller, &mut rights).await,
             Err(error) => Err(error),
         };
         let drawn = match drawn {

@@ -1,5 +1,6 @@
 //! One page per file: a model, which is also the JSON response, and its view.
 
+pub(crate) mod activity;
 pub(crate) mod catalog;
 pub(crate) mod change;
 pub(crate) mod components;
@@ -18,4 +19,5 @@ pub(crate) mod package;
 pub(crate) mod review;
 pub(crate) mod rollback;
 pub(crate) mod uninstall;
+pub(crate) mod updates;
 pub(crate) mod versions;

@@ -1,7 +1,10 @@
 //! Rights of the user as the API server reports them, so that a button that would be refused is disabled with
 //! the reason.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
 
 use futures::future::join_all;
 use k8s_openapi::api::authorization::v1::{
@@ -9,6 +12,9 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::{Api, Client, api::PostParams};
 use olm_ops::{Installed, Status};
+
+/// How long a page that is drawn repeatedly keeps the reviewed rights.
+const REVIEWED_FOR: Duration = Duration::from_secs(60);
 
 /// A right on all objects of a resource; without a namespace in the whole cluster.
 #[derive(Clone, Copy)]
@@ -41,12 +47,49 @@ pub(crate) async fn all_missing(client: &Client, rights: &[Right<'_>]) -> Option
 
 /// Why the user cannot approve the pending plans of operators, by namespace.
 pub(crate) async fn cannot_approve(client: &Client, installed: &[Installed]) -> BTreeMap<String, String> {
-    let pending = installed.iter().filter(|one| one.status == Status::NeedsApproval);
-    let namespaces: BTreeSet<&str> = pending.map(|one| one.namespace.as_str()).collect();
-    let missing = namespaces.into_iter().map(|namespace| async move {
-        Some((namespace.to_owned(), missing(client, "patch", "installplans", namespace).await?))
-    });
-    join_all(missing).await.into_iter().flatten().collect()
+    ApprovalRights::default().missing(client, installed).await
+}
+
+/// The user's rights to approve plans. A page that is drawn repeatedly keeps them between redraws.
+#[derive(Default)]
+pub(crate) struct ApprovalRights {
+    reviewed: Option<Instant>,
+    /// Whether the right applies to all namespaces; `None` as long as one namespace was enough to ask for.
+    everywhere: Option<bool>,
+    /// The missing right by namespace; `None` where it is granted.
+    by_namespace: BTreeMap<String, Option<String>>,
+}
+
+impl ApprovalRights {
+    /// Why the user cannot approve the pending plans of operators, by namespace. Several namespaces need one access
+    /// review if the user has the right everywhere, else one each.
+    pub(crate) async fn missing(
+        &mut self,
+        client: &Client,
+        installed: &[Installed],
+    ) -> BTreeMap<String, String> {
+        if self.reviewed.is_none_or(|at| at.elapsed() >= REVIEWED_FOR) {
+            *self = Self { reviewed: Some(Instant::now()), ..Self::default() };
+        }
+        let pending = installed.iter().filter(|one| one.status == Status::NeedsApproval);
+        let namespaces: BTreeSet<&str> = pending.map(|one| one.namespace.as_str()).collect();
+        let unknown: Vec<&str> =
+            namespaces.iter().copied().filter(|one| !self.by_namespace.contains_key(*one)).collect();
+        if unknown.len() > 1 && self.everywhere.is_none() {
+            let right = Right { namespace: None, ..Right::of_olm("patch", "installplans", "") };
+            self.everywhere = Some(review(client, &right).await.unwrap_or_default());
+        }
+        if self.everywhere == Some(true) {
+            return BTreeMap::new();
+        }
+        let reviews = unknown.into_iter().map(|namespace| async move {
+            (namespace.to_owned(), missing(client, "patch", "installplans", namespace).await)
+        });
+        self.by_namespace.extend(join_all(reviews).await);
+        let lacks =
+            |namespace: &str| Some((namespace.to_owned(), self.by_namespace.get(namespace)?.clone()?));
+        namespaces.into_iter().filter_map(lacks).collect()
+    }
 }
 
 /// `Missing permissions: create and list subscriptions in namespace x; create namespaces.`

@@ -12,7 +12,7 @@ use axum::{
 use http::StatusCode;
 use olm_api::names::FIELD_MANAGER_CONSOLE;
 
-use crate::{app::App, assets, error::WebError, icons, live, pages, posted::MAX_BODY, security};
+use crate::{app::App, assets, delivery, error::WebError, icons, live, pages, posted::MAX_BODY, security};
 
 pub(crate) fn router(app: Arc<App>) -> Router {
     let mut router = Router::new();
@@ -52,6 +52,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             "/installed/{namespace}/{name}/uninstall",
             get(pages::uninstall::page).post(pages::uninstall::submit),
         )
+        .route("/updates", get(pages::updates::page).post(pages::updates::approve_all))
+        .route("/activity", get(pages::activity::page))
         .route("/help/keyboard", get(pages::help::keyboard))
         .route("/doctor", get(pages::doctor::page).post(pages::doctor::apply_fix))
         .route("/instances", get(pages::instances::index))
@@ -71,6 +73,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .layer(middleware::from_fn(as_console))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), security::guard))
+        .layer(middleware::from_fn(delivery::deliver))
         .with_state(app)
 }
 

@@ -25,8 +25,26 @@ const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 const MAX_OF_USER: usize = 50;
 /// Maximum number of sessions, far beyond the intended use; a further one ends the longest idle one.
 const MAX: usize = 1000;
-/// The number of installed operators before a page listed them.
-const UNKNOWN: usize = usize::MAX;
+
+/// A number for the navigation, as of the last page that read it.
+#[derive(Clone)]
+pub(crate) struct Count(Arc<AtomicUsize>);
+
+impl Count {
+    const UNKNOWN: usize = usize::MAX;
+
+    fn unknown() -> Self {
+        Self(Arc::new(AtomicUsize::new(Self::UNKNOWN)))
+    }
+
+    pub(crate) fn get(&self) -> Option<usize> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|count| *count != Self::UNKNOWN)
+    }
+
+    pub(crate) fn set(&self, count: usize) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+}
 
 /// The session of a user. The client carries the user's token.
 #[derive(Clone)]
@@ -39,8 +57,9 @@ pub(crate) struct Session {
     pub(crate) key: [u8; 32],
     /// Present for a session of an OpenID Connect provider.
     pub(crate) renewal: Option<Arc<Renewal>>,
-    /// Number of installed operators in the last list that a page read; [`UNKNOWN`] before the first.
-    installed: Arc<AtomicUsize>,
+    pub(crate) installed: Count,
+    /// Pending plans and available upgrades.
+    pub(crate) updates: Count,
     created: Instant,
     used: Instant,
     /// When the API server last accepted the token.
@@ -79,9 +98,10 @@ impl Sessions {
             }
         }
         let csrf = random_text().into();
-        let installed = Arc::new(AtomicUsize::new(UNKNOWN));
+        let (installed, updates) = (Count::unknown(), Count::unknown());
         let (created, used, validated) = (now, now, now);
-        let session = Session { identity, client, csrf, key, renewal, installed, created, used, validated };
+        let session =
+            Session { identity, client, csrf, key, renewal, installed, updates, created, used, validated };
         sessions.insert(key, session);
         id
     }
@@ -136,15 +156,6 @@ impl Session {
         }
         Err(WebError::forbidden("the form belongs to another session")
             .hint("reload the page and submit the form again"))
-    }
-
-    /// The number of installed operators for the navigation, as of the last page that listed them.
-    pub(crate) fn installed(&self) -> Option<usize> {
-        Some(self.installed.load(Ordering::Relaxed)).filter(|count| *count != UNKNOWN)
-    }
-
-    pub(crate) fn set_installed(&self, count: usize) {
-        self.installed.store(count, Ordering::Relaxed);
     }
 
     pub(crate) fn validated_ago(&self) -> Duration {

@@ -1,6 +1,8 @@
 //! Handlers, requested as by a browser.
 
+mod activity;
 mod cases;
+mod delivery;
 mod fake;
 mod frame;
 mod hostile;
@@ -12,6 +14,7 @@ mod renewal;
 mod signals;
 mod tabs;
 mod trust;
+mod updates;
 mod versions;
 
 use std::sync::Arc;

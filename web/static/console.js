@@ -70,9 +70,11 @@
         merge(live, parse(data.html));
         localTimes();
         offerCopy();
-        const installed = live.querySelector("[data-installed]")?.dataset.installed;
-        const count = document.getElementById("nav-installed");
-        if (installed && count) { count.textContent = installed; count.hidden = false; }
+        const list = live.querySelector("[data-installed]");
+        for (const name of list ? ["installed", "updates"] : []) {
+          const count = document.getElementById(`nav-${name}`);
+          if (count) { count.textContent = list.dataset[name]; count.hidden = name === "updates" && list.dataset[name] === "0"; }
+        }
         if (data.title) document.title = data.title;
         const status = document.getElementById("announce");
         if (status && data.announcement && status.textContent !== data.announcement) status.textContent = data.announcement;

@@ -70,18 +70,26 @@ pub(super) fn lines(events: &[Event], related: &Related) -> Vec<EventLine> {
         .map(|event| (time(event), event))
         .collect();
     found.sort_by_key(|(time, _)| *time);
-    let line = |(time, event): (Option<Timestamp>, &Event)| EventLine {
+    found.into_iter().map(|(time, event)| line(time, event)).collect()
+}
+
+pub(super) fn line(time: Option<Timestamp>, event: &Event) -> EventLine {
+    let object = &event.involved_object;
+    EventLine {
         time: time.map(|time| time.to_string()).unwrap_or_default(),
         type_: event.type_.clone().unwrap_or_default(),
         reason: event.reason.clone().unwrap_or_default(),
-        object: format!("{} {}", event.involved_object.kind.as_deref().unwrap_or_default(), involved(event)),
+        object: format!(
+            "{} {}",
+            object.kind.as_deref().unwrap_or_default(),
+            object.name.as_deref().unwrap_or_default()
+        ),
         message: event.message.clone().unwrap_or_default(),
-    };
-    found.into_iter().map(line).collect()
+    }
 }
 
 /// When an event was last observed.
-fn time(event: &Event) -> Option<Timestamp> {
+pub(super) fn time(event: &Event) -> Option<Timestamp> {
     let series =
         event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0);
     let last = event.last_timestamp.as_ref().map(|time| time.0);

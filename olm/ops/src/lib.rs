@@ -7,6 +7,7 @@
 //! * [`manifests`]: the objects of an installation of olm
 //! * [`authority`]: who requested and who approved, as the API server records it
 
+mod activity;
 mod approve;
 mod approve_all;
 pub mod authority;
@@ -36,6 +37,7 @@ mod wait;
 mod workloads;
 mod write;
 
+pub use activity::{Activity, ActivityLog, activity};
 pub use approve::{Approved, PLAN_CHANGED, Upgraded, approve, preview_upgrade, upgrade};
 pub use approve_all::{BulkApproval, BulkOutcome, approve_all};
 pub use blockers::{Blocker, requirement_fix};

@@ -31,6 +31,9 @@ pub struct Installed {
     /// The version of the pending or current plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// The newest available version, where no plan exists for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available: Option<String>,
     /// The channel; absent is the default channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
@@ -45,6 +48,12 @@ pub struct Installed {
     /// Digest of the plan, to which an approval applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan_digest: Option<String>,
+    /// Whether changes are paused; a rollback may still be pending.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// When the plan was made, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planned: Option<String>,
     /// What to review before the pending plan is approved: new permissions of level HIGH, deleted objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub review: Option<String>,
@@ -222,11 +231,19 @@ impl World {
                 .and_then(|p| p.spec.cluster_service_version_names.first().cloned())
                 .filter(|name| csv.map(ResourceExt::name_any).as_ref() != Some(name))
                 .map(|name| version_in(&name)),
+            available: subscription.filter(|_| status == Status::UpdateAvailable).and_then(|s| {
+                let newest = s.status.as_ref()?.current_csv.as_ref();
+                newest
+                    .filter(|name| csv.map(ResourceExt::name_any).as_ref() != Some(name))
+                    .map(|name| version_in(name))
+            }),
             channel: subscription.and_then(|s| s.spec.channel.clone()),
             catalog: subscription.map(|s| format!("{}/{}", s.spec.source_namespace, s.spec.source)),
             approval: subscription.map(|s| s.spec.install_plan_approval.to_string()).unwrap_or_default(),
             plan: plan.map(ResourceExt::name_any),
             plan_digest: plan.and_then(|p| p.spec.plan_digest.clone()),
+            paused: subscription.is_some_and(|s| s.spec.paused),
+            planned: plan.and_then(ResourceExt::creation_timestamp).map(|time| time.0.to_string()),
             review: plan.filter(|p| !p.spec.approved).and_then(to_review),
             watches: groups.next().map(targets::of_group).unwrap_or_default(),
             skip_versions: subscription.map(|s| s.spec.skip_versions.clone()).unwrap_or_default(),

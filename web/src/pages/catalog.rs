@@ -97,7 +97,7 @@ pub(crate) async fn page(State(app): State<Arc<App>>, caller: Caller, RawQuery(q
         tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
     // Users without the right to list installed operators can still browse.
     if let Ok(installed) = &installed {
-        caller.set_installed(installed.len());
+        caller.set_installed(installed);
     }
     let entries = entries(&snapshot, &selection.text, installed.as_deref().unwrap_or_default());
     let items: Vec<Item> = entries.iter().map(|entry| item(entry, &snapshot)).collect();
@@ -107,7 +107,10 @@ pub(crate) async fn page(State(app): State<Arc<App>>, caller: Caller, RawQuery(q
     // Reload until the manager has read the catalogs.
     let refresh = (model.sources.is_empty()).then_some(3);
     let search = Search { text: selection.text.clone(), kept: selection.kept(), filters_page: true };
-    caller.answer(Page::new("Catalog", Section::Catalog, body).search(search).refresh(refresh), &model)
+    caller.answer(
+        Page::new("Catalog", Section::Catalog, body).search(search).refresh(refresh).revalidated(),
+        &model,
+    )
 }
 
 fn entries<'a>(snapshot: &'a Snapshot, text: &str, installed: &[Installed]) -> Vec<Entry<'a>> {

@@ -19,7 +19,7 @@ use crate::{
     caller::{Caller, Page},
     catalogs::Snapshot,
     error::WebError,
-    inventory::{Filter, Sort, status_key},
+    inventory::{Filter, Sort, has_update, status_key},
     links::{clean, encode},
     rights,
     view::{
@@ -49,7 +49,7 @@ pub(crate) async fn page(
     let (snapshot, installed) =
         tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
     let installed = installed?;
-    caller.set_installed(installed.len());
+    caller.set_installed(&installed);
     let cannot = rights::cannot_approve(&caller.client, &installed).await;
     let events = format!("/api/v1/events?installed&{}", filter.query());
     let body = html! {
@@ -72,7 +72,8 @@ pub(crate) fn view(
 ) -> Markup {
     let shown = filter.select(installed);
     html! {
-        div #installed-list data-installed=(installed.len()) {
+        div #installed-list data-installed=(installed.len())
+            data-updates=(installed.iter().filter(|one| has_update(one.status)).count()) {
             div.head {
                 div.head-text {
                     h1 { "Installed" }
@@ -168,9 +169,7 @@ fn row(one: &Installed, snapshot: &Snapshot, csrf: &str, cannot: &BTreeMap<Strin
         html! { (versions(one)) },
         html! { @if let Some(created) = &one.created { (time::age(created)) } },
         html! {
-            @if one.status == Status::NeedsApproval {
-                @if one.review.is_some() { (review(one, "slim")) } @else { (approve(one, csrf, "slim", why_not)) }
-            }
+            @if one.status == Status::NeedsApproval { (decide(one, csrf, why_not)) }
         },
     ];
     Row { id: Some(format!("row-{}/{}", one.namespace, one.name)), cells }
@@ -210,12 +209,17 @@ pub(crate) fn cannot(
 /// The version, and the next one when an upgrade is pending or in progress.
 pub(crate) fn versions(one: &Installed) -> Markup {
     html! {
-        @match (&one.version, &one.next) {
+        @match (&one.version, one.next.as_ref().or(one.available.as_ref())) {
             (Some(from), Some(to)) if from != to => { (from) " " span aria-hidden="true" { "→" } span.visually-hidden { "to" } " " strong { (to) } }
             (Some(version), _) | (None, Some(version)) => (version),
             (None, None) => span.muted { "no version yet" },
         }
     }
+}
+
+/// The action on a pending plan in a list: approval, or a link to the plan where a review is needed first.
+pub(crate) fn decide(one: &Installed, csrf: &str, why_not: Option<&str>) -> Markup {
+    if one.review.is_some() { review(one, "slim") } else { approve(one, csrf, "slim", why_not) }
 }
 
 /// The link to a plan whose approval needs a review first.

@@ -7,7 +7,7 @@ use axum::{
     extract::{Query, State},
     response::{IntoResponse, Redirect, Response},
 };
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -297,6 +297,9 @@ pub(crate) async fn logout(
         None => Redirect::to("/login").into_response(),
     };
     response.headers_mut().insert(header::SET_COOKIE, set_cookie(secure, &app.session_name, "", Some(0)));
+    // Browsers show stored pages after Back without a request.
+    let cleared = HeaderValue::from_static("\"cache\"");
+    response.headers_mut().insert(HeaderName::from_static("clear-site-data"), cleared);
     Ok(response)
 }
 

@@ -207,12 +207,12 @@ pub(crate) async fn page(
     let found = Found::find(&snapshot, &source, &whole, &selection)?;
     let metadata = found.bundle.csv_metadata().unwrap_or_default();
     let mut installed = installed.unwrap_or_default();
-    caller.set_installed(installed.len());
+    caller.set_installed(&installed);
     installed.retain(|i| i.package == found.package.name);
     let image = snapshot.loaded_of(found.source).and_then(|loaded| loaded.image.clone());
     let model = model(&found, &metadata, installed, image);
     let body = view(&model, &found);
-    Ok(caller.answer(Page::new(&model.display_name, Section::Catalog, body), &model))
+    Ok(caller.answer(Page::new(&model.display_name, Section::Catalog, body).revalidated(), &model))
 }
 
 fn model(

@@ -110,11 +110,12 @@ pub(crate) async fn page(
     query.check(&whole)?;
     let found = Found::find(&snapshot, &source, &whole, &Selection::default())?;
     let mut installed = installed.unwrap_or_default();
-    caller.set_installed(installed.len());
+    caller.set_installed(&installed);
     installed.retain(|one| one.package == whole.name);
 
-    let mut graph = marked(&whole, &installed);
+    let mut graph = UpgradeGraph::new(&whole);
     let hidden = graph.keep_drawn(&query.channels);
+    mark(&mut graph, &installed);
     let channel = |name: &String| ChannelModel {
         name: name.clone(),
         default: *name == whole.default_channel,
@@ -134,20 +135,18 @@ pub(crate) async fn page(
         (drawn(&model, &found, &graph, &query))
         (listed(&model, &found))
     };
-    Ok(caller.answer(Page::new(&title, Section::Catalog, body), &model))
+    Ok(caller.answer(Page::new(&title, Section::Catalog, body).revalidated(), &model))
 }
 
 fn csvs(installed: &[Installed]) -> Vec<&str> {
     installed.iter().filter_map(|one| one.csv.as_deref()).collect()
 }
 
-/// The graph of all channels, with the installed and the excluded versions marked.
-fn marked(package: &Package, installed: &[Installed]) -> UpgradeGraph {
-    let mut graph = UpgradeGraph::new(package);
+/// Marks the installed and the excluded versions.
+fn mark(graph: &mut UpgradeGraph, installed: &[Installed]) {
     graph.mark(&csvs(installed), &[]);
     let excluded: Vec<String> = installed.iter().flat_map(|one| one.skip_versions.clone()).collect();
     graph.mark_excluded(&excluded);
-    graph
 }
 
 /// The page of a version in a channel.
@@ -265,13 +264,14 @@ pub(crate) async fn graph(
     query.check(&package)?;
     let mut installed = installed.unwrap_or_default();
     installed.retain(|one| one.package == package.name);
-    let mut graph = marked(&package, &installed);
+    let mut graph = UpgradeGraph::new(&package);
     if !query.channels.is_empty() {
         graph.channels.retain(|channel| query.channels.contains(&channel.name));
     }
     if format == Format::Svg {
         graph.keep_drawn(&query.channels);
     }
+    mark(&mut graph, &installed);
     let headers = [
         (header::CONTENT_TYPE, mediatype),
         (header::CONTENT_SECURITY_POLICY, IMAGE_CSP),

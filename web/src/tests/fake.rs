@@ -36,6 +36,8 @@ pub(crate) struct Fake {
     pub(crate) clock: Clock,
     /// Number of reviewed tokens.
     reviews: Arc<AtomicUsize>,
+    /// Number of access reviews.
+    access_reviews: Arc<AtomicUsize>,
     /// By path.
     objects: Arc<Mutex<BTreeMap<String, Value>>>,
     /// Resources for which access reviews are denied, by plural.
@@ -51,6 +53,7 @@ impl Default for Fake {
             issuer: Arc::default(),
             clock: Clock::default(),
             reviews: Arc::default(),
+            access_reviews: Arc::default(),
             objects: Arc::default(),
             denied: Arc::default(),
             writers: Arc::default(),
@@ -87,6 +90,11 @@ impl Fake {
     /// Number of token reviews.
     pub(crate) fn reviews(&self) -> usize {
         self.reviews.load(Ordering::Relaxed)
+    }
+
+    /// Number of access reviews.
+    pub(crate) fn access_reviews(&self) -> usize {
+        self.access_reviews.load(Ordering::Relaxed)
     }
 
     pub(crate) fn api_server(&self) -> ApiServer {
@@ -179,6 +187,7 @@ async fn answer(
         _ => None,
     };
     if let Some(answer) = everything {
+        fake.access_reviews.fetch_add(1, Ordering::Relaxed);
         let mut review: Value = serde_json::from_slice(&body).unwrap();
         review["status"] = answer;
         let asked = review.pointer("/spec/resourceAttributes/resource").and_then(Value::as_str);

@@ -9,7 +9,7 @@ use super::{Browser, console_with, fake::Fake, get, send};
 async fn the_frame_leads_to_every_section_and_counts_installed_operators() {
     let (browser, _) = Browser::etcd().await;
     let page = browser.get("/catalog?q=etcd&category=Database").await;
-    for link in ["/catalog", "/installed", "/instances", "/doctor"] {
+    for link in ["/catalog", "/installed", "/updates", "/instances", "/activity", "/doctor"] {
         assert!(page.text.contains(&format!("href=\"{link}\"")), "{link}: {}", page.text);
     }
     assert!(
@@ -18,6 +18,10 @@ async fn the_frame_leads_to_every_section_and_counts_installed_operators() {
         page.text
     );
     assert!(page.text.contains("id=\"nav-installed\">1</span>"), "{}", page.text);
+    assert!(page.text.contains("id=\"nav-updates\">1</span>"), "{}", page.text);
+    // below 720 px the rail has four pages, and "More" the others
+    assert_eq!(page.text.matches("<li class=\"not-in-bar\">").count(), 2, "{}", page.text);
+    assert_eq!(page.text.matches("href=\"/doctor\"").count(), 2, "{}", page.text);
     // the search field shows the text, and a new search keeps the facets
     assert!(page.text.contains("name=\"q\" value=\"etcd\""), "{}", page.text);
     assert!(page.text.contains("type=\"hidden\" name=\"category\" value=\"Database\""), "{}", page.text);

@@ -10,7 +10,9 @@ use crate::{assets, session::Session};
 pub(crate) enum Section {
     Catalog,
     Installed,
+    Updates,
     Instances,
+    Activity,
     Doctor,
 }
 
@@ -39,13 +41,17 @@ pub(crate) struct Search {
     pub(crate) filters_page: bool,
 }
 
-/// Pages of the rail. Below 720 px they are a bar at the bottom, which has room for four.
-const NAV: [(Section, &str, &str, Glyph); 4] = [
+/// Pages of the rail. Below 720 px the first four are a bar at the bottom, and the others are part of "More".
+const NAV: [(Section, &str, &str, Glyph); 6] = [
     (Section::Catalog, "/catalog", "Catalog", Glyph::Grid),
     (Section::Installed, "/installed", "Installed", Glyph::Box),
+    (Section::Updates, "/updates", "Updates", Glyph::Up),
     (Section::Instances, "/instances", "Instances", Glyph::Layers),
+    (Section::Activity, "/activity", "Activity", Glyph::Clock),
     (Section::Doctor, "/doctor", "Doctor", Glyph::Pulse),
 ];
+/// Number of pages in the bar at the bottom.
+const IN_BAR: usize = 4;
 
 /// The key after `g` that opens a page of the rail.
 fn key(href: &str) -> Option<&'static str> {
@@ -103,19 +109,24 @@ impl Shell<'_> {
         }
     }
 
+    fn current(&self, section: Section) -> Option<&'static str> {
+        (self.section == Some(section)).then_some("page")
+    }
+
     fn rail(&self, user: &Session) -> Markup {
         html! {
             nav.rail aria-label="Main" {
                 (brand())
                 ul.nav {
-                    @for (section, href, label, glyph) in NAV {
-                        li {
-                            a href=(href) aria-current=[(self.section == Some(section)).then_some("page")] data-key=[key(href)] {
+                    @for (i, (section, href, label, glyph)) in NAV.into_iter().enumerate() {
+                        li class=[(i >= IN_BAR).then_some("not-in-bar")] {
+                            a href=(href) aria-current=[self.current(section)] data-key=[key(href)] {
                                 (glyph.draw())
                                 span { (label) }
-                                @if section == Section::Installed {
-                                    @let count = user.installed();
-                                    span.count #nav-installed hidden[count.is_none()] { @if let Some(count) = count { (count) } }
+                                @match section {
+                                    Section::Installed => (count("nav-installed", user.installed.get())),
+                                    Section::Updates => (count("nav-updates", user.updates.get().filter(|count| *count > 0))),
+                                    _ => {}
                                 }
                             }
                         }
@@ -159,6 +170,11 @@ impl Shell<'_> {
                 }
                 div.menu-body {
                     @if let Some(user) = self.user {
+                        nav.more-pages aria-label="More" {
+                            @for (section, href, label, glyph) in &NAV[IN_BAR..] {
+                                a href=(href) aria-current=[self.current(*section)] { (glyph.draw()) (label) }
+                            }
+                        }
                         div {
                             p.eyebrow { "Signed in as" }
                             p.clip { strong { (user.identity.name) } }
@@ -184,6 +200,10 @@ impl Shell<'_> {
             }
         }
     }
+}
+
+fn count(id: &str, count: Option<usize>) -> Markup {
+    html! { span.count id=(id) hidden[count.is_none()] { @if let Some(count) = count { (count) } } }
 }
 
 fn brand() -> Markup {

@@ -243,8 +243,8 @@ fn drawn(rows: &mut Vec<Row>) -> Result<()> {
     // An installed version shortens the folded runs.
     let draw = || {
         let mut graph = UpgradeGraph::new(&package);
-        graph.mark(&["p.v1.111.0"], &[]);
         graph.keep_drawn(&channels);
+        graph.mark(&["p.v1.111.0"], &[]);
         graph.inline_svg(&|channel, bundle| {
             format!("/catalog/olm.community/p?channel={}&version={}", channel.name, bundle.name)
         })
