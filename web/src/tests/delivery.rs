@@ -23,7 +23,7 @@ fn own() -> (HeaderName, &'static str) {
     (HeaderName::from_static("sec-fetch-site"), "same-origin")
 }
 
-fn text<'a>(response: &'a Response<Body>, name: HeaderName) -> &'a str {
+fn text(response: &Response<Body>, name: HeaderName) -> &str {
     response.headers().get(name).map(|value| value.to_str().unwrap()).unwrap_or_default()
 }
 
