@@ -23,7 +23,7 @@ pub(crate) async fn keyboard(caller: Caller) -> Response {
     let body: Markup = html! {
         div.head { div.head-text { h1 { "Help" } p.muted { "Shortcuts are ignored in form fields, and need JavaScript." } } }
         div.narrow {
-            section.panel #keyboard aria-labelledby="keyboard-h" {
+            div.panel #keyboard {
                 header { h2 #keyboard-h { "Keyboard shortcuts" } }
                 (table::show(Style::Values, "Keyboard shortcuts", &[Column::new("Keys"), Column::new("Action")], &rows))
             }

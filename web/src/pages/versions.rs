@@ -132,8 +132,10 @@ pub(crate) async fn page(
     let title = format!("Versions of {name}");
     let body = html! {
         (heading(&found, &name, &installed, PackagePage::Versions))
-        (drawn(&model, &found, &graph, &query))
-        (listed(&model, &found))
+        div.stack {
+            (drawn(&model, &found, &graph, &query))
+            (listed(&model, &found))
+        }
     };
     Ok(caller.answer(Page::new(&title, Section::Catalog, body).revalidated(), &model))
 }
@@ -171,9 +173,9 @@ fn drawn(model: &Model, found: &Found<'_>, graph: &UpgradeGraph, query: &Query) 
     };
     let full = model.channels.iter().filter(|channel| channel.drawn).count() >= MOST_DRAWN_CHANNELS;
     html! {
-        section.panel aria-labelledby="graph-h" {
+        div.panel {
             header {
-                h2 #graph-h { "Upgrade graph" }
+                h2 { "Upgrade graph" }
                 span.small.muted {
                     @for (i, format) in ["svg", "mermaid", "dot", "json"].into_iter().enumerate() {
                         @if i > 0 { " · " }
@@ -222,8 +224,8 @@ fn listed(model: &Model, found: &Found<'_>) -> Markup {
     ];
     let rows: Vec<Row> = model.versions.iter().map(row).collect();
     html! {
-        section.panel aria-labelledby="versions-h" {
-            header { h2 #versions-h { "All versions" } }
+        div.panel {
+            header { h2 { "All versions" } }
             (table::show(Style::Values, "All versions", &columns, &rows))
         }
     }

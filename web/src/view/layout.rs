@@ -166,7 +166,7 @@ impl Shell<'_> {
                         }
                         None => { (Glyph::Theme.draw()) span { "Theme" } },
                     }
-                    @if name.is_some() { span.more aria-hidden="true" { (Glyph::More.draw()) span { "More" } } }
+                    @if name.is_some() { span.more { (Glyph::More.draw()) span { "More" } } }
                 }
                 div.menu-body {
                     @if let Some(user) = self.user {
