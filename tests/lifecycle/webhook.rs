@@ -119,6 +119,7 @@ async fn script(world: &World) -> Result<Vec<String>> {
     create(jane, plan("one", json!({}), json!({}))).await?;
     create(jane, plan("second", json!({ "olm.firstApproval": "bob" }), json!({}))).await?;
     create(jane, plan("digest", json!({ "olm.contentDigest": "d" }), json!({}))).await?;
+    create(jane, plan("reviewed", json!({ "olm.planReview": "" }), json!({}))).await?;
     create(jane, plan("forged", json!({ "olm.approvedBy": "admin" }), json!({}))).await?;
     create(jane, plan("groups", json!({ "olm.approvedByGroups": "system:masters" }), json!({}))).await?;
     create(jane, plan("approved", json!({}), json!({ "approved": true }))).await?;
@@ -146,6 +147,7 @@ async fn script(world: &World) -> Result<Vec<String>> {
         (bob, installplan, "made", note("contentDigest", "e")),
         (bob, installplan, "made", note("planReview", "nothing")),
         (bob, installplan, "made", note("approvalNeeded", "nothing")),
+        (bob, installplan, "made", note("planReview", "")),
         (bob, installplan, "made", json!({ "spec": { "planDigest": "q" } })),
         (bob, installplan, "made", json!({ "spec": { "clusterServiceVersionNames": ["b.v1"] } })),
         (bob, installplan, "made", approved(true)),
@@ -181,6 +183,9 @@ fn t21_the_webhook_decides_as_the_policies_do() {
         for part in ["jane|dev\nday", "bob|ops\nnight", "refused", "system:serviceaccount:olm:olm-manager"] {
             ensure!(by_policies.iter().any(|line| line.contains(part)), "{part}: {by_policies:#?}");
         }
+        // an empty annotation claims that there is nothing to review; an absent one does not
+        let mut reviews = by_policies.iter().filter(|line| line.contains("olm.planReview"));
+        ensure!(reviews.all(|line| line.ends_with("refused")), "{by_policies:#?}");
         let (world, address) = older().await?;
         let _manager = manager(&world, address)?;
         answered(&world).await?;

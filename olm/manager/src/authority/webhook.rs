@@ -54,6 +54,9 @@ fn decide(request: &AdmissionRequest<DynamicObject>, manager: &str) -> Result<Op
     let groups = request.user_info.groups.iter().flatten().filter(|group| !group.contains('\n'));
     let groups = groups.map(String::as_str).collect::<Vec<_>>().join("\n");
     let same = |keys: &[&str]| keys.iter().all(|key| annotation(Some(now), key) == annotation(before, key));
+    let same_text = |key: &str| {
+        annotation(Some(now), key).unwrap_or_default() == annotation(before, key).unwrap_or_default()
+    };
     if request.resource.resource != "installplans" {
         let changes = before.is_none_or(|before| spec(before) != spec(now)) || !same(&DECISIONS);
         let record =
@@ -63,7 +66,9 @@ fn decide(request: &AdmissionRequest<DynamicObject>, manager: &str) -> Result<Op
     let approved = |object: &DynamicObject| object.data["spec"]["approved"] == true;
     let approves = approved(now) && !before.is_some_and(approved);
     if user != manager {
-        if !approves && !same(&[names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS]) {
+        let same_approver =
+            [names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS].map(same_text);
+        if !approves && same_approver.contains(&false) {
             return Err(format!(
                 "annotation {} records the approver: it can only be set in the request that sets \
                     spec.approved",
@@ -92,10 +97,8 @@ fn spec(object: &DynamicObject) -> &Value {
     &object.data["spec"]
 }
 
-/// An annotation; empty when absent.
-fn annotation<'a>(object: Option<&'a DynamicObject>, key: &str) -> &'a str {
-    let annotations = object.and_then(|object| object.metadata.annotations.as_ref());
-    annotations.and_then(|annotations| annotations.get(key)).map(String::as_str).unwrap_or_default()
+fn annotation<'a>(object: Option<&'a DynamicObject>, key: &str) -> Option<&'a str> {
+    object?.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
 /// The JSON patch that writes a record.

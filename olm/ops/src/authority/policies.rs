@@ -51,12 +51,18 @@ pub const APPROVES: &str = "object.spec.approved && (oldObject == null || !oldOb
 const GROUPS: &str =
     r"(has(request.userInfo.groups) ? request.userInfo.groups.filter(g, !g.contains('\n')).join('\n') : '')";
 
-/// An annotation of an object; empty when absent.
-fn annotation(object: &str, key: &str) -> String {
+/// An annotation of an object; `none` when absent.
+fn annotation(object: &str, key: &str, none: &str) -> String {
     format!(
         "({object} != null && has({object}.metadata.annotations) && '{key}' in {object}.metadata.annotations ? \
-         {object}.metadata.annotations['{key}'] : '')"
+         {object}.metadata.annotations['{key}'] : {none})"
     )
+}
+
+/// Whether a request leaves an annotation as it is. An empty one differs from an absent one: an empty
+/// `olm.planReview` means that there is nothing to review.
+fn keeps(key: &str) -> String {
+    format!("{} == {}", annotation("object", key, "null"), annotation("oldObject", key, "null"))
 }
 
 /// A field of the spec; `none` when absent.
@@ -69,11 +75,7 @@ pub fn changes(annotations: &[&str]) -> String {
     let spec = |object: &str| format!("(has({object}.spec) ? {object}.spec : null)");
     let mut terms =
         vec!["oldObject == null".to_owned(), format!("{} != {}", spec("object"), spec("oldObject"))];
-    terms.extend(
-        annotations
-            .iter()
-            .map(|key| format!("{} != {}", annotation("object", key), annotation("oldObject", key))),
-    );
+    terms.extend(annotations.iter().map(|key| format!("!({})", keeps(key))));
     terms.join(" || ")
 }
 
@@ -135,8 +137,7 @@ pub fn objects(namespace: &str) -> Vec<Value> {
 /// The rules for all writes of an InstallPlan: Kubernetes 1.30 and newer.
 fn approvals(manager: &str) -> [Value; 2] {
     let (by, groups) = (names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS);
-    let kept =
-        CONTENT.map(|key| format!("{} == {}", annotation("object", key), annotation("oldObject", key)));
+    let kept = CONTENT.map(keeps);
     let same = [("planDigest", "''"), ("clusterServiceVersionNames", "[]")]
         .map(|(name, none)| format!("{} == {}", field("object", name, none), field("oldObject", name, none)));
     let spec = json!({
@@ -145,10 +146,10 @@ fn approvals(manager: &str) -> [Value; 2] {
         "variables": [
             { "name": "manager", "expression": format!("request.userInfo.username == '{manager}'") },
             { "name": "approves", "expression": APPROVES },
-            { "name": "now", "expression": annotation("object", by) },
-            { "name": "before", "expression": annotation("oldObject", by) },
-            { "name": "nowGroups", "expression": annotation("object", groups) },
-            { "name": "beforeGroups", "expression": annotation("oldObject", groups) },
+            { "name": "now", "expression": annotation("object", by, "''") },
+            { "name": "before", "expression": annotation("oldObject", by, "''") },
+            { "name": "nowGroups", "expression": annotation("object", groups, "''") },
+            { "name": "beforeGroups", "expression": annotation("oldObject", groups, "''") },
         ],
         "validations": [{
             "expression": "variables.manager || \
