@@ -141,6 +141,13 @@ impl InstallPlan {
         self.status.as_ref().map(|status| status.phase).unwrap_or_default()
     }
 
+    /// The message of the status; `None` while it still asks for the approval that the plan has.
+    #[must_use]
+    pub fn message(&self) -> Option<&str> {
+        let asks = self.phase() == InstallPlanPhase::RequiresApproval;
+        self.status.as_ref()?.message.as_deref().filter(|_| !(asks && self.spec.approved))
+    }
+
     /// Whether the plan was applied, or never will be.
     #[must_use]
     pub fn is_over(&self) -> bool {

@@ -112,8 +112,8 @@ impl View {
         }
         let approved = self.plan.as_ref().filter(|plan| plan.spec.approved);
         if let Some(plan) = approved.filter(|_| plan_phase != InstallPlanPhase::Complete) {
-            let why = plan.status.as_ref().and_then(|s| s.message.clone());
-            return (self.moving(), why.unwrap_or_else(|| plan_summary(plan)));
+            let why = plan.message().map_or_else(|| plan_summary(plan), str::to_owned);
+            return (self.moving(), why);
         }
         if self.csv.is_some() && csv_status.phase != CsvPhase::Succeeded {
             return (self.moving(), csv_message);
@@ -189,8 +189,8 @@ pub fn rolls_back_to(subscription: &Subscription, csv: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use olm_api::{
-        ClusterServiceVersionSpec, ClusterServiceVersionStatus, Condition, InstallPlanSpec, SubscriptionSpec,
-        SubscriptionStatus,
+        ClusterServiceVersionSpec, ClusterServiceVersionStatus, Condition, InstallPlanSpec,
+        InstallPlanStatus, SubscriptionSpec, SubscriptionStatus,
     };
 
     use super::*;
@@ -269,6 +269,23 @@ mod tests {
         assert_eq!(view.status().0, Status::Updating);
         let view = View { csv: None, ..view };
         assert_eq!(view.status().0, Status::Installing);
+    }
+
+    #[test]
+    fn a_plan_that_was_just_approved_does_not_ask_for_an_approval() {
+        // given a status that is older than the approval
+        let mut approved = plan("etcd.v2", true);
+        approved.status = Some(InstallPlanStatus {
+            phase: InstallPlanPhase::RequiresApproval,
+            message: Some("approve with `olm approve install-a -n ns`".into()),
+            ..InstallPlanStatus::default()
+        });
+        let mut view = View { plan: Some(approved), ..view() };
+        assert_eq!(view.status(), (Status::Updating, "etcd.v2".into()));
+        // and a newer one is reported
+        let status = view.plan.as_mut().and_then(|plan| plan.status.as_mut()).unwrap();
+        (status.phase, status.message) = (InstallPlanPhase::Installing, Some("waiting for a CRD".into()));
+        assert_eq!(view.status(), (Status::Updating, "waiting for a CRD".into()));
     }
 
     #[test]

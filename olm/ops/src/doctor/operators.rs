@@ -8,7 +8,10 @@ use olm_api::{
 };
 
 use super::{
-    super::blockers::{held, unmet, unresolved},
+    super::{
+        blockers::{held, unmet, unresolved},
+        revisions::approval,
+    },
     facts::Facts,
     installation::named,
     problem::{Code, Problem},
@@ -60,11 +63,13 @@ fn plan(plan: &InstallPlan, now: Timestamp) -> Option<Problem> {
         }
         InstallPlanPhase::Complete | InstallPlanPhase::Failed => None,
         _ => {
-            let since = status.start_time.as_ref().or(plan.metadata.creation_timestamp.as_ref())?.0;
+            let since = status.start_time.as_ref().map(|time| time.0);
+            let since = since.or_else(|| approval(plan).at?.parse().ok());
+            let since = since.or_else(|| plan.creation_timestamp().map(|time| time.0))?;
             let old = now.duration_since(since) > PATIENCE;
             let failed = condition::find(&status.conditions, names::CONDITION_INSTALLED)
                 .filter(|c| c.status == olm_api::condition::ConditionStatus::False);
-            let message = failed.and_then(|c| c.message.clone()).or(status.message).unwrap_or_default();
+            let message = failed.and_then(|c| c.message.as_deref()).or(plan.message()).unwrap_or_default();
             if !old {
                 return None;
             }

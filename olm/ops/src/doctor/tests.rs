@@ -411,6 +411,23 @@ fn each_problem_is_found_and_has_a_fix() {
 }
 
 #[test]
+fn a_plan_that_waited_for_its_approval_is_not_stuck() {
+    let approved = |at: &str| -> InstallPlan {
+        let fields = json!({ "f:spec": { "f:approved": {} } });
+        read(json!({ "metadata": { "name": "install-a", "namespace": "ns",
+            "creationTimestamp": "2026-01-01T10:00:00Z",
+            "managedFields": [{ "manager": "olm", "operation": "Update", "time": at, "fieldsV1": fields }] },
+            "spec": { "approved": true, "clusterServiceVersionNames": ["thing.v2"] },
+            "status": { "phase": "RequiresApproval", "message": "approve with `olm approve`" } }))
+    };
+    let problems = |at: &str| report(&Facts { plans: vec![approved(at)], ..well() }, now()).problems;
+    assert_eq!(problems("2026-01-01T11:59:00Z"), []);
+    let stuck = problems("2026-01-01T11:00:00Z");
+    assert_eq!(stuck.first().map(|problem| problem.code), Some(Code::PlanStuck));
+    assert!(!format!("{stuck:?}").contains("olm approve"), "{stuck:?}");
+}
+
+#[test]
 fn only_orphaned_objects_have_a_safe_fix() {
     let mut facts = well();
     facts.orphans = vec![orphan()];

@@ -198,13 +198,19 @@ pub(super) async fn report_over(
     Ok(())
 }
 
+/// Records that a plan makes no progress for another reason than a missing approval.
+fn planning(status: &mut InstallPlanStatus, plan: &InstallPlan) {
+    let asks = status.phase == InstallPlanPhase::RequiresApproval;
+    if status.phase == InstallPlanPhase::None || asks && plan.spec.approved {
+        status.phase = InstallPlanPhase::Planning;
+    }
+}
+
 /// The plan may not proceed now. What it waits for is watched.
 pub(super) async fn report_held(plan: &InstallPlan, ctx: &Ctx, held: &decide::Held) -> Result<Action, Error> {
     let mut new = plan.status.clone().unwrap_or_default();
     let message = truncate(&held.message, TEXT);
-    if new.phase == InstallPlanPhase::None {
-        new.phase = InstallPlanPhase::Planning;
-    }
+    planning(&mut new, plan);
     new.message = Some(message.clone());
     let condition = Condition::new(names::CONDITION_INSTALLED, false, held.reason.clone(), message.clone());
     condition::set(&mut new.conditions, condition, Timestamp::now());
@@ -219,9 +225,7 @@ pub(super) async fn report_held(plan: &InstallPlan, ctx: &Ctx, held: &decide::He
 pub(super) async fn report_refusal(plan: &InstallPlan, ctx: &Ctx, refusal: Refusal) -> Result<Action, Error> {
     let mut new = plan.status.clone().unwrap_or_default();
     let message = truncate(&refusal.message(), TEXT);
-    if new.phase == InstallPlanPhase::None {
-        new.phase = InstallPlanPhase::Planning;
-    }
+    planning(&mut new, plan);
     new.message = Some(message.clone());
     let resolved = Condition::new(names::CONDITION_RESOLVED, false, refusal.code(), message.clone());
     condition::set(&mut new.conditions, resolved, Timestamp::now());

@@ -324,7 +324,8 @@ fn conditions(
                         );
                         (true, "RequiresApproval".into(), message)
                     }
-                    InstallPlanPhase::None => (
+                    // A status that is older than the approval still asks for it.
+                    InstallPlanPhase::None | InstallPlanPhase::RequiresApproval => (
                         true,
                         "InstallPlanNotYetReconciled".into(),
                         format!("InstallPlan {name} is starting"),

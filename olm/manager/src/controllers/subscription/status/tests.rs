@@ -52,6 +52,30 @@ fn a_plan_that_waits_is_upgrade_pending() {
 }
 
 #[test]
+fn a_plan_that_was_just_approved_is_starting() {
+    // given a status that is older than the approval
+    let subscription = subscription();
+    let spec = InstallPlanSpec {
+        cluster_service_version_names: vec!["etcd.v1".into()],
+        approved: true,
+        ..InstallPlanSpec::default()
+    };
+    let mut plan = InstallPlan::new("install-a", spec);
+    plan.status = Some(olm_api::InstallPlanStatus {
+        phase: InstallPlanPhase::RequiresApproval,
+        message: Some("approve with `olm approve install-a -n ns`".into()),
+        ..Default::default()
+    });
+    let plans = [Arc::new(plan)];
+    let observed = observed(&subscription, &[], &plans);
+    let status =
+        status(&observed, &Next::Keep { plan: "install-a".into() }, plans.first().map(AsRef::as_ref));
+    let pending = condition::find(&status.conditions, names::CONDITION_INSTALL_PLAN_PENDING).unwrap();
+    assert_eq!(pending.reason.as_deref(), Some("InstallPlanNotYetReconciled"));
+    assert_eq!(pending.message.as_deref(), Some("InstallPlan install-a is starting"));
+}
+
+#[test]
 fn a_refusal_is_a_condition_and_goes_when_it_is_over() {
     let mut subscription = subscription();
     let refused = Next::Refused(Refused { reason: "ConstraintsNotSatisfiable".into(), message: "no".into() });
