@@ -124,8 +124,8 @@ impl Jobs {
         let identity = request.requested.identity(&request.secrets);
         let mut tracks = self.tracks();
         let track = tracks.entry(request.key.clone()).or_default();
-        track.refresh(request.refresh, now);
-        let begin = track.turn_to(&identity, request.every, damaged, now);
+        let at_once = track.refresh(request.refresh) || damaged;
+        let begin = track.turn_to(&identity, request.every, at_once, now);
         if begin {
             let previous = track.previous(damaged);
             track.run += 1;
@@ -280,18 +280,19 @@ impl Jobs {
 }
 
 impl Track {
-    /// Starts a read that is newer than the request for it; one that is running may be older.
-    fn refresh(&mut self, requested: String, now: Instant) {
-        if self.refresh != requested {
+    /// Whether a read is requested. It must be newer than the request; one that is running may be older.
+    fn refresh(&mut self, requested: String) -> bool {
+        let news = self.refresh != requested;
+        if news {
             self.refresh = requested;
             self.running = None;
             self.failures = 0;
-            self.due = Some(now);
         }
+        news
     }
 
     /// Switches to the requested source; returns whether to start a read.
-    fn turn_to(&mut self, identity: &str, every: Option<Duration>, damaged: bool, now: Instant) -> bool {
+    fn turn_to(&mut self, identity: &str, every: Option<Duration>, at_once: bool, now: Instant) -> bool {
         if self.identity != identity {
             self.identity = identity.to_owned();
             self.running = None;
@@ -302,7 +303,7 @@ impl Track {
             self.due = every.map(|every| now + jittered(every, rand::random()));
         }
         self.every = every;
-        if damaged {
+        if at_once {
             self.due = Some(now);
         }
         self.running.is_none() && self.due.is_some_and(|due| due <= now)

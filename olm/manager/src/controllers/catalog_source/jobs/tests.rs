@@ -413,6 +413,16 @@ fn nothing_new_is_not_written_down() {
     assert_eq!(track.due, None, "without an interval it is looked at once");
 }
 
+#[test]
+fn a_refresh_is_not_postponed_by_an_interval_that_changes_with_it() {
+    let now = Instant::now();
+    let mut track = Track::default();
+    track.turn_to("a", None, false, now);
+    assert!(track.record_result(Ok(FetchResult::default()), now, 0.5).is_none());
+    let requested = track.refresh("1".into());
+    assert!(requested && track.turn_to("a", Some(EVERY), requested, now));
+}
+
 #[tokio::test]
 async fn a_requested_refresh_reads_a_source_that_is_not_due() {
     // given a catalog that is read once
