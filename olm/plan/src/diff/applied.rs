@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use olm_api::names::FIELD_MANAGER;
 use serde_json::{Map, Value};
 
-const KUBECTL: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Annotation of `kubectl apply` with a copy of the object.
+pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 #[derive(Debug)]
 pub(super) struct Last<'a> {
@@ -36,7 +37,7 @@ impl<'a> Last<'a> {
             let manifest = Some(Cow::Owned(owned_part(live, fields)));
             return Self { manifest, complete: false, ours: true };
         }
-        let annotation = live.pointer("/metadata/annotations").and_then(|a| a.get(KUBECTL)?.as_str());
+        let annotation = live.pointer("/metadata/annotations").and_then(|a| a.get(LAST_APPLIED)?.as_str());
         let manifest = annotation.and_then(|text| serde_json::from_str(text).ok()).map(Cow::Owned);
         Self { complete: manifest.is_some(), manifest, ours: false }
     }

@@ -9,6 +9,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
+use super::applied::LAST_APPLIED;
+
 pub(super) const MASK: &str = "***";
 
 const CREDENTIALS: &[&str] = &[
@@ -61,17 +63,26 @@ pub(super) fn masked<'a>(kind: &str, path: &str, value: &'a Value) -> (Cow<'a, V
     (Cow::Owned(without_credentials(value)), true)
 }
 
-/// An object without the data of a Secret and without the values of environment variables with the name of a
-/// credential.
+/// An object, or a `List` of objects, without the data of a Secret, without the values of environment variables
+/// with the name of a credential, and without the copy of the object that `kubectl apply` records.
+#[must_use]
 pub fn without_secrets(object: &Value) -> Value {
+    let Value::Object(map) = object else { return object.clone() };
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     let shown = |(key, value): (&String, &Value)| {
-        (key.clone(), masked(kind, &format!("/{key}"), value).0.into_owned())
+        let shown = match value {
+            Value::Array(items) if kind == "List" && key == "items" => {
+                items.iter().map(without_secrets).collect()
+            }
+            value => masked(kind, &format!("/{key}"), value).0.into_owned(),
+        };
+        (key.clone(), shown)
     };
-    match object {
-        Value::Object(map) => map.iter().map(shown).collect::<Map<_, _>>().into(),
-        other => other.clone(),
+    let mut out = Value::Object(map.iter().map(shown).collect());
+    if let Some(annotations) = out.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.retain(|key, _| key != LAST_APPLIED);
     }
+    out
 }
 
 fn json_mask() -> Cow<'static, Value> {
@@ -143,6 +154,12 @@ mod tests {
         let shown = without_secrets(&secret);
         assert_eq!(shown["data"]["key"], MASK);
         assert_eq!(shown["metadata"], secret["metadata"]);
+        // also in a list, with the copy of `kubectl apply` and with `stringData`
+        let copied = json!({ LAST_APPLIED: "eA==", "note": "n" });
+        let secret = json!({ "kind": "Secret", "metadata": { "annotations": copied }, "stringData": { "key": "eA==" } });
+        let shown = without_secrets(&json!({ "kind": "List", "items": [secret] }));
+        assert_eq!(shown["items"][0]["metadata"]["annotations"], json!({ "note": "n" }));
+        assert_eq!(shown["items"][0]["stringData"], json!({ "key": MASK }));
         let env = json!([{ "name": "DB_PASSWORD", "value": "x" }, { "name": "MODE", "value": "fast" }]);
         let subscription = json!({ "kind": "Subscription", "spec": { "config": { "env": env } } });
         let shown = without_secrets(&subscription);

@@ -12,9 +12,6 @@ use serde_json::{Value, json};
 
 use crate::{dynamic, error::WebError, links::clean, view::parts};
 
-/// Annotation of `kubectl apply` with a copy of the object.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
 /// The objects as the API server returns them, without what [`shown`] removes.
 pub(super) async fn read(client: &Client, namespace: &str, view: &Overview) -> Result<Vec<Value>, WebError> {
     let wanted = [
@@ -39,9 +36,6 @@ fn shown(object: &Value) -> Value {
     let mut object = without_secrets(&dynamic::tidy(object.clone()));
     if let Some(labels) = object.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
         labels.retain(|key, _| !names::is_own_label(key));
-    }
-    if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
-        annotations.shift_remove(LAST_APPLIED);
     }
     for icon in object.pointer_mut("/spec/icon").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(data) = icon.get_mut("base64data") {
@@ -93,7 +87,7 @@ mod tests {
             "kind": "InstallPlan",
             "metadata": { "name": "a", "managedFields": [{}],
                 "labels": { "olm.managed": "true", "operators.coreos.com/etcd.etcd": "", "team": "db" },
-                "annotations": { LAST_APPLIED: "c2VjcmV0", "note": "x" } },
+                "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "c2VjcmV0", "note": "x" } },
             "status": { "plan": [{ "resource": { "manifest": manifest } }, { "resource": { "manifest": "c2VjcmV0" } }] },
         });
         let out = shown(&plan);
