@@ -4,20 +4,23 @@ use std::{cmp::Reverse, collections::HashMap};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
-use kube::{Api, Client, Resource as _, ResourceExt as _, api::ListParams};
-use olm_api::{ClusterServiceVersion, InstallPlan, Subscription};
+use kube::{Client, Resource as _, ResourceExt as _, api::ListParams};
+use olm_api::{ClusterServiceVersion, InstallPlan, Subscription, names};
 use serde::Serialize;
 
 use crate::{
     error::Error,
     events::{EventLine, line, time},
-    list::World,
+    list::{World, list_selected},
     revisions::approval,
     status::plan_summary,
 };
 
 /// Maximum number of entries; older ones are omitted.
 const ENTRIES: usize = 300;
+
+/// Reason of the entries that plans record.
+const APPROVED: &str = "Approved";
 
 /// What happened to operators, newest first.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -31,6 +34,7 @@ pub struct ActivityLog {
     pub events_missing: Option<String>,
 }
 
+/// An event or an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Activity {
@@ -62,21 +66,17 @@ pub async fn activity(client: &Client, namespace: Option<&str>) -> Result<Activi
 }
 
 async fn events_of(client: &Client, namespace: Option<&str>, kind: String) -> Result<Vec<Event>, Error> {
-    let (api, place) = match namespace {
-        Some(namespace) => {
-            (Api::<Event>::namespaced(client.clone(), namespace), format!("in namespace {namespace}"))
-        }
-        None => (Api::<Event>::all(client.clone()), "in all namespaces".to_owned()),
-    };
     let of_kind = ListParams::default().fields(&format!("involvedObject.kind={kind}"));
-    let list = api.list(&of_kind).await.map_err(Error::list(format!("list events {place}")))?;
-    // Other kinds of the same name exist in other API groups.
-    let ours = |event: &Event| {
+    let mut list: Vec<Event> = list_selected(client, namespace, &of_kind).await?;
+    list.retain(|event| {
         let object = &event.involved_object;
-        object.kind.as_deref() == Some(&kind)
-            && object.api_version.as_deref().is_some_and(|version| version.starts_with(olm_api::names::GROUP))
-    };
-    Ok(list.items.into_iter().filter(ours).collect())
+        // Other kinds of the same name exist in other API groups.
+        let group = object.api_version.as_deref().and_then(|version| version.split_once('/'));
+        let ours = group.is_some_and(|(group, _)| group == names::GROUP);
+        // Users who may create events could imitate an approval.
+        ours && object.kind.as_deref() == Some(&kind) && event.reason.as_deref() != Some(APPROVED)
+    });
+    Ok(list)
 }
 
 /// Pure.
@@ -100,7 +100,7 @@ fn log(world: &World, events: &[Event]) -> ActivityLog {
         let event = EventLine {
             time: at.map(|at| at.to_string()).unwrap_or_default(),
             type_: "Normal".to_owned(),
-            reason: "Approved".to_owned(),
+            reason: APPROVED.to_owned(),
             object: format!("{} {}", InstallPlan::kind(&()), plan.name_any()),
             message: plan_summary(plan),
         };

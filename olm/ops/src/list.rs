@@ -286,15 +286,24 @@ pub(super) async fn list<K>(client: &Client, namespace: Option<&str>) -> Result<
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
+    list_selected(client, namespace, &ListParams::default()).await
+}
+
+/// The selected objects of a namespace, or of all.
+pub(super) async fn list_selected<K>(
+    client: &Client,
+    namespace: Option<&str>,
+    selected: &ListParams,
+) -> Result<Vec<K>, Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
     let (api, place) = match namespace {
         Some(namespace) => {
             (Api::<K>::namespaced(client.clone(), namespace), format!("in namespace {namespace}"))
         }
         None => (Api::<K>::all(client.clone()), "in all namespaces".to_owned()),
     };
-    let list = api
-        .list(&ListParams::default())
-        .await
-        .map_err(Error::list(format!("list {} {place}", K::plural(&()))))?;
+    let list = api.list(selected).await.map_err(Error::list(format!("list {} {place}", K::plural(&()))))?;
     Ok(list.items)
 }

@@ -20,7 +20,9 @@ async fn events_and_approvals_are_listed_newest_first() {
         };
         event("Resolved", "Subscription", "operators.coreos.com/v1alpha1", "etcd", "2026-11-20T10:00:00Z");
         event("Elsewhere", "Subscription", "operators.coreos.com/v1alpha1", "other", "2026-11-20T11:00:00Z");
-        // another API group, and another kind
+        // one that imitates an approval, another API group, and another kind
+        event("Approved", "Subscription", "operators.coreos.com/v1alpha1", "etcd", "2026-11-20T12:00:00Z");
+        event("Alike", "InstallPlan", "operators.coreos.com.example/v1", "etcd", "2026-11-20T12:00:00Z");
         event("Foreign", "Subscription", "messaging.knative.dev/v1", "etcd", "2026-11-20T12:00:00Z");
         event("Pulled", "Pod", "v1", "etcd", "2026-11-20T12:00:00Z");
     })
