@@ -163,16 +163,18 @@ impl Handle<'_> {
 pub(crate) type Scenario<'a> = &'a (dyn Fn() -> LocalBoxFuture<'a, Result<()>> + Sync);
 
 /// Runs scenarios concurrently, each on its own thread: kubectl and etcdctl block the thread, and a scenario
-/// that polls for a transient state must not wait for the commands of another one.
+/// that polls for a transient state must not wait for the commands of another one. Reports all that failed.
 pub(crate) fn concurrently(scenarios: &[Scenario<'_>]) -> Result<()> {
     let runtime = tokio::runtime::Handle::current();
     std::thread::scope(|scope| {
         let threads: Vec<_> =
             scenarios.iter().map(|scenario| scope.spawn(|| runtime.block_on(scenario()))).collect();
-        threads.into_iter().try_for_each(|thread| match thread.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        })
+        let results = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let errors: Vec<String> = results.filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+        ensure!(errors.is_empty(), "{}", errors.join("\n"));
+        Ok(())
     })
 }
 
