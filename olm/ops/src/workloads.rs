@@ -61,8 +61,8 @@ pub struct PodState {
     pub created: Option<String>,
 }
 
-/// The Deployments of the newest version of an operator, by name, those that do not exist among them; none
-/// before its version is on the cluster.
+/// The Deployments of the newest version of an operator by name, including missing ones; none before the version
+/// is on the cluster.
 ///
 /// # Errors
 /// [`Error::NotFound`], [`Error::Forbidden`].
