@@ -10,7 +10,7 @@ use http::{StatusCode, header};
 use maud::{Markup, html};
 use olm_catalog::{
     Package, PackageVersion,
-    graph::{DRAWN_CHANNELS, Format, MOST_DRAWN_CHANNELS, UpgradeGraph},
+    graph::{DRAWN_CHANNELS, Format, MOST_DRAWN_BUNDLES, MOST_DRAWN_CHANNELS, UpgradeGraph},
 };
 use olm_ops::Installed;
 use serde::Serialize;
@@ -193,10 +193,15 @@ fn drawn(model: &Model, found: &Found<'_>, graph: &UpgradeGraph, query: &Query) 
                         }
                     }
                 }
-                (drawing::show("Upgrade graph", svg))
+                @if graph.channels.is_empty() { p.muted { (too_large()) } }
+                @else { (drawing::show("Upgrade graph", svg)) }
             }
         }
     }
+}
+
+fn too_large() -> String {
+    format!("Channels of more than {MOST_DRAWN_BUNDLES} bundles are not drawn.")
 }
 
 fn listed(model: &Model, found: &Found<'_>) -> Markup {
@@ -272,6 +277,9 @@ pub(crate) async fn graph(
     }
     if format == Format::Svg {
         graph.keep_drawn(&query.channels);
+        if graph.channels.is_empty() {
+            return Err(WebError::bad_request(too_large()));
+        }
     }
     mark(&mut graph, &installed);
     let headers = [
