@@ -112,7 +112,9 @@ impl View {
         }
         let approved = self.plan.as_ref().filter(|plan| plan.spec.approved);
         if let Some(plan) = approved.filter(|_| plan_phase != InstallPlanPhase::Complete) {
-            let why = plan.status.as_ref().and_then(|s| s.message.clone());
+            // Until the manager observes the approval, the message is the request for it.
+            let status = plan.status.as_ref().filter(|_| plan_phase != InstallPlanPhase::RequiresApproval);
+            let why = status.and_then(|s| s.message.clone());
             return (self.moving(), why.unwrap_or_else(|| plan_summary(plan)));
         }
         if self.csv.is_some() && csv_status.phase != CsvPhase::Succeeded {
@@ -189,8 +191,8 @@ pub fn rolls_back_to(subscription: &Subscription, csv: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use olm_api::{
-        ClusterServiceVersionSpec, ClusterServiceVersionStatus, Condition, InstallPlanSpec, SubscriptionSpec,
-        SubscriptionStatus,
+        ClusterServiceVersionSpec, ClusterServiceVersionStatus, Condition, InstallPlanSpec,
+        InstallPlanStatus, SubscriptionSpec, SubscriptionStatus,
     };
 
     use super::*;
@@ -269,6 +271,25 @@ mod tests {
         assert_eq!(view.status().0, Status::Updating);
         let view = View { csv: None, ..view };
         assert_eq!(view.status().0, Status::Installing);
+    }
+
+    #[test]
+    fn after_the_approval_of_a_plan_the_reason_is_not_the_request_for_it() {
+        // given a plan whose status is older than its approval
+        let mut view = View { plan: Some(plan("etcd.v2", true)), ..view() };
+        view.plan.as_mut().unwrap().status = Some(InstallPlanStatus {
+            phase: InstallPlanPhase::RequiresApproval,
+            message: Some("approve with `olm approve install-a -n etcd`".into()),
+            ..Default::default()
+        });
+        // then
+        assert_eq!(view.status(), (Status::Updating, "etcd.v2".into()));
+        // when the manager reports its progress
+        let status = view.plan.as_mut().unwrap().status.as_mut().unwrap();
+        status.phase = InstallPlanPhase::Installing;
+        status.message = Some("1 of 2 objects applied".into());
+        // then
+        assert_eq!(view.status(), (Status::Updating, "1 of 2 objects applied".into()));
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl Query {
         }
         let fields: Vec<String> =
             channels.into_iter().map(|name| format!("channel={}", encode(name))).collect();
-        if fields.is_empty() { "?".to_owned() } else { format!("?{}", fields.join("&")) }
+        format!("?{}", fields.join("&"))
     }
 }
 
@@ -165,11 +165,9 @@ fn drawn(model: &Model, found: &Found<'_>, graph: &UpgradeGraph, query: &Query) 
         href(found, &channel.name, bundle.version.as_ref().unwrap_or(&bundle.name))
     });
     let file = |format: &str| {
-        let separator = if query.channels.is_empty() { "?" } else { "&" };
-        let channels: Vec<String> =
-            query.channels.iter().map(|name| format!("channel={}", encode(name))).collect();
-        let channels = if channels.is_empty() { String::new() } else { format!("?{}", channels.join("&")) };
-        format!("{}/graph{channels}{separator}format={format}", found.href("catalog"))
+        let channels = query.channels.iter().map(|name| format!("channel={}", encode(name)));
+        let fields: Vec<String> = channels.chain([format!("format={format}")]).collect();
+        format!("{}/graph?{}", found.href("catalog"), fields.join("&"))
     };
     let full = model.channels.iter().filter(|channel| channel.drawn).count() >= MOST_DRAWN_CHANNELS;
     html! {
