@@ -97,9 +97,8 @@ impl Caller {
     /// Records the numbers of installed operators and of updates for the navigation.
     pub(crate) fn set_installed(&self, installed: &[Installed]) {
         if let Some(session) = &self.session {
-            let updates = installed.iter().filter(|one| inventory::has_update(one.status)).count();
             session.installed.set(installed.len());
-            session.updates.set(updates);
+            session.updates.set(inventory::count_updates(installed));
         }
     }
 

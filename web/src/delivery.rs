@@ -11,7 +11,7 @@
 //! shared cache stores it, and `no-cache`: a browser validates a stored page before use, and the console checks the
 //! session first. Signing out clears the cache of the browser. Other pages remain `no-store`.
 
-use std::io::Write as _;
+use std::{convert::Infallible, io::Write as _};
 
 use axum::{
     body::{Body, Bytes, HttpBody as _, to_bytes},
@@ -20,6 +20,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use flate2::{Compression, write::GzEncoder};
+use futures::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
@@ -33,10 +34,11 @@ const WORTHWHILE: usize = 1024;
 
 /// Adds an entity tag, answers conditional requests, and compresses the body.
 pub(crate) async fn deliver(request: Request, next: Next) -> Response {
-    let is_get = request.method() == Method::GET;
+    // The router removes the body of a response to HEAD after this layer.
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let asked = request.headers().clone();
     let response = next.run(request).await;
-    // Event streams have no size; the body of a response to HEAD is absent.
+    // Event streams have no size.
     let is_whole = response.body().size_hint().exact().is_some_and(|size| size > 0);
     if !is_whole || response.headers().contains_key(header::CONTENT_ENCODING) {
         return response;
@@ -57,7 +59,7 @@ pub(crate) async fn deliver(request: Request, next: Next) -> Response {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
     let gzip = gzip && content.len() >= WORTHWHILE;
-    if is_get && parts.status == StatusCode::OK && !cache_control(&parts.headers).contains("no-store") {
+    if is_read && parts.status == StatusCode::OK && !cache_control(&parts.headers).contains("no-store") {
         let tag = tag(&content, gzip);
         let is_current = names(&asked, &tag);
         if let Ok(value) = HeaderValue::from_str(&tag) {
@@ -68,7 +70,10 @@ pub(crate) async fn deliver(request: Request, next: Next) -> Response {
             for name in [header::CONTENT_LENGTH, header::CONTENT_TYPE] {
                 parts.headers.remove(name);
             }
-            return Response::from_parts(parts, Body::empty());
+            // The router would add `Content-Length: 0` to a body of known size, but RFC 9110, 8.6 permits only the
+            // length of the page.
+            let nothing = Body::from_stream(stream::empty::<Result<Bytes, Infallible>>());
+            return Response::from_parts(parts, nothing);
         }
     }
     let packed = if gzip { compress(&content) } else { None };

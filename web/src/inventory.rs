@@ -57,6 +57,11 @@ pub(crate) fn has_update(status: Status) -> bool {
     matches!(status, Status::NeedsApproval | Status::UpdateAvailable)
 }
 
+/// The number of operators with a pending plan or an available upgrade.
+pub(crate) fn count_updates(installed: &[Installed]) -> usize {
+    installed.iter().filter(|one| has_update(one.status)).count()
+}
+
 impl Filter {
     pub(crate) fn parse(query: &[u8]) -> Self {
         let mut out = Self::default();

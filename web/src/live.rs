@@ -100,7 +100,7 @@ impl Subject {
             }
             Self::Operator { namespace, name, tab } => {
                 let snapshot = app.catalogs.read(&caller.identity).await;
-                let view = operator::View::read(caller, namespace, name, *tab).await?;
+                let view = operator::View::read(caller, rights, namespace, name, *tab).await?;
                 let html = operator::render(&view, &snapshot, caller.csrf()).into_string();
                 Ok(RenderedView { html, announcement: view.announcement() })
             }

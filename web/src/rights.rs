@@ -54,8 +54,6 @@ pub(crate) async fn cannot_approve(client: &Client, installed: &[Installed]) -> 
 #[derive(Default)]
 pub(crate) struct ApprovalRights {
     reviewed: Option<Instant>,
-    /// Whether the right applies to all namespaces; `None` as long as one namespace was enough to ask for.
-    everywhere: Option<bool>,
     /// The missing right by namespace; `None` where it is granted.
     by_namespace: BTreeMap<String, Option<String>>,
 }
@@ -75,15 +73,12 @@ impl ApprovalRights {
         let namespaces: BTreeSet<&str> = pending.map(|one| one.namespace.as_str()).collect();
         let unknown: Vec<&str> =
             namespaces.iter().copied().filter(|one| !self.by_namespace.contains_key(*one)).collect();
-        if unknown.len() > 1 && self.everywhere.is_none() {
-            let right = Right { namespace: None, ..Right::of_olm("patch", "installplans", "") };
-            self.everywhere = Some(review(client, &right).await.unwrap_or_default());
-        }
-        if self.everywhere == Some(true) {
-            return BTreeMap::new();
-        }
+        let right = Right { namespace: None, ..Right::of_olm("patch", "installplans", "") };
+        let everywhere = unknown.len() > 1 && review(client, &right).await.unwrap_or_default();
         let reviews = unknown.into_iter().map(|namespace| async move {
-            (namespace.to_owned(), missing(client, "patch", "installplans", namespace).await)
+            let lacks =
+                if everywhere { None } else { missing(client, "patch", "installplans", namespace).await };
+            (namespace.to_owned(), lacks)
         });
         self.by_namespace.extend(join_all(reviews).await);
         let lacks =

@@ -3,6 +3,7 @@
 pub(crate) mod banner;
 pub(crate) mod diff;
 pub(crate) mod drawing;
+pub(crate) mod events;
 pub(crate) mod facet;
 pub(crate) mod field;
 pub(crate) mod glyph;

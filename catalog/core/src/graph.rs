@@ -26,6 +26,9 @@ pub const DRAWN_CHANNELS: usize = 5;
 /// Maximum number of channels of one drawing.
 pub const MOST_DRAWN_CHANNELS: usize = 8;
 
+/// Channels of more bundles are not drawn: a hostile catalog must not occupy a server. Real channels have up to 222.
+pub const MOST_DRAWN_BUNDLES: usize = 1000;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// For Markdown pages that render it.
@@ -194,16 +197,17 @@ impl UpgradeGraph {
         svg::write(self, Place::Page(link))
     }
 
-    /// Drops channels from a graph that has too many for a drawing: the default channel and the picked ones
-    /// remain. Returns the names of the dropped ones.
+    /// Drops the channels that are too large for a drawing ([`MOST_DRAWN_BUNDLES`]), and from a graph of more than
+    /// [`DRAWN_CHANNELS`] all but the default channel and the picked ones. Returns the names of the dropped ones.
     pub fn keep_drawn(&mut self, picked: &[String]) -> Vec<String> {
-        if self.channels.len() <= DRAWN_CHANNELS {
-            return Vec::new();
-        }
+        let few = self.channels.len() <= DRAWN_CHANNELS;
         let is_default = |name: &String| self.channels.iter().any(|one| one.default && one.name == *name);
         let picked: Vec<&String> =
             picked.iter().filter(|name| !is_default(name)).take(MOST_DRAWN_CHANNELS - 1).collect();
-        let is_drawn = |channel: &mut ChannelGraph| channel.default || picked.contains(&&channel.name);
+        let is_drawn = |channel: &ChannelGraph| {
+            channel.bundles.len() <= MOST_DRAWN_BUNDLES
+                && (few || channel.default || picked.contains(&&channel.name))
+        };
         let dropped = self.channels.extract_if(.., |channel| !is_drawn(channel));
         dropped.map(|channel| channel.name).collect()
     }

@@ -146,33 +146,32 @@ impl SourceError {
     /// Whether a certificate authority has to be added to the trusted ones: of the server, or of a mirror.
     #[must_use]
     pub fn is_untrusted(&self) -> bool {
-        match self {
-            Self::Untrusted { .. } => true,
-            Self::Everywhere { failures, .. } => failures.iter().any(|(_, error)| error.is_untrusted()),
-            _ => false,
-        }
+        self.any(|error| matches!(error, Self::Untrusted { .. }))
     }
 
     /// Whether the server, or a mirror, has to be listed as one without TLS.
     #[must_use]
     pub fn is_without_tls(&self) -> bool {
-        match self {
-            Self::WithoutTls { .. } => true,
-            Self::Everywhere { failures, .. } => failures.iter().any(|(_, error)| error.is_without_tls()),
-            _ => false,
-        }
+        self.any(|error| matches!(error, Self::WithoutTls { .. }))
     }
 
     /// Whether the same request may succeed later without a local change.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        match self {
+        self.any(|error| match error {
             Self::Unavailable { .. } => true,
             // A full disk may have space again; a missing file stays missing.
             Self::Io { source, .. } => source.kind() != io::ErrorKind::NotFound,
-            Self::Push { error, .. } => error.is_transient(),
-            Self::Everywhere { failures, .. } => failures.iter().any(|(_, error)| error.is_transient()),
             _ => false,
+        })
+    }
+
+    /// Whether the error, or one of those that it wraps, matches.
+    fn any(&self, matches: fn(&Self) -> bool) -> bool {
+        match self {
+            Self::Push { error, .. } => error.any(matches),
+            Self::Everywhere { failures, .. } => failures.iter().any(|(_, error)| error.any(matches)),
+            other => matches(other),
         }
     }
 
@@ -258,4 +257,21 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_class_of_an_error_is_that_of_its_cause() {
+        let cause = SourceError::WithoutTls { what: "r.example/a".into() };
+        let push = SourceError::Push { what: "r.example/a".into(), error: Box::new(cause) };
+        assert!(push.is_without_tls() && !push.is_untrusted() && !push.is_transient());
+        let unavailable =
+            SourceError::Unavailable { what: "m.example/a".into(), attempts: 3, last: String::new() };
+        let failures = vec![("r.example".to_owned(), push), ("m.example".to_owned(), unavailable)];
+        let everywhere = SourceError::Everywhere { what: "a".into(), failures };
+        assert!(everywhere.is_without_tls() && everywhere.is_transient() && !everywhere.is_untrusted());
+    }
 }

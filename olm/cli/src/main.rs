@@ -72,10 +72,12 @@ fn main() -> ExitCode {
 /// Handles a shell's request for completion; errors are suppressed, as they would appear in the middle of the
 /// command line.
 fn completes() -> bool {
-    if names::is_refresh() {
+    let is_completer = plugin::is_completer();
+    // The variable of a refresh has no effect on other commands.
+    if (is_completer || std::env::var_os(args::COMPLETE).is_some()) && names::is_refresh() {
         return true;
     }
-    if plugin::is_completer() {
+    if is_completer {
         // A closed pipe is not an error.
         _ = plugin::complete();
         return true;

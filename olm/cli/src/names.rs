@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_millis(40);
 /// Poll interval of that wait.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Time limit of a refresh.
+/// Time limit of the process that refreshes the cache.
 const REFRESH: Duration = Duration::from_secs(5);
 /// Environment variable of the process that refreshes the cache: the file to refresh.
 const REFRESHES: &str = "OLM_COMPLETE_REFRESH";
@@ -165,7 +165,7 @@ impl Line {
             match std::env::var(REFRESHES) {
                 Err(_) => refresh(file),
                 Ok(requested) if requested != file => {}
-                Ok(_) => _ = in_time(fetch).map(|names| write(&path, &names)),
+                Ok(_) => _ = wait_for(fetch).map(|names| write(&path, &names)),
             }
         }
         read(&path)
@@ -250,7 +250,7 @@ fn read(path: &Path) -> Vec<Known> {
 
 fn write(path: &Path, names: &[Known]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
+    cache::create_folder(folder)?;
     // Concurrent completions write separate files.
     let partial = path.with_extension(format!("{}", std::process::id()));
     std::fs::write(&partial, serde_json::to_vec(names)?)?;
@@ -262,11 +262,18 @@ pub fn is_refresh() -> bool {
     if std::env::var_os(REFRESHES).is_none() {
         return false;
     }
+    thread::spawn(end_in_time);
     let line = Line::current();
     for names in [Line::packages, Line::versions, Line::installed, Line::namespaces] {
         names(&line);
     }
     true
+}
+
+/// Ends the process of a refresh. A timeout of the request would not, as a credential plugin blocks its thread.
+fn end_in_time() {
+    thread::sleep(REFRESH);
+    std::process::exit(0);
 }
 
 /// Refreshes a file of the cache in another process, which may outlive this one: clusters answer slowly, and
@@ -285,13 +292,13 @@ fn refresh(file: &str) {
     }
 }
 
-/// Reads names from the cluster, within the time limit.
-fn in_time(fetch: impl Future<Output = Option<Vec<Known>>>) -> Option<Vec<Known>> {
+/// Reads names from the cluster.
+fn wait_for(fetch: impl Future<Output = Option<Vec<Known>>>) -> Option<Vec<Known>> {
     _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().ok()?;
-    let fetched = runtime.block_on(async { tokio::time::timeout(REFRESH, fetch).await });
+    let fetched = runtime.block_on(fetch);
     runtime.shutdown_background();
-    fetched.ok().flatten()
+    fetched
 }
 
 /// `$XDG_CACHE_HOME/olm/names/HASH/FILE.json`, per cluster and user.

@@ -52,7 +52,7 @@ pub fn inert(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\n' | '\t' => c,
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => '?',
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' => '?',
             c if c.is_control() => '?',
             c => c,
         })
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn hostile_text_is_inert_in_a_terminal() {
         assert_eq!(printable("a\x1b[2Jb\u{202e}c\nd"), "a?[2Jb?c d");
-        assert_eq!(inert("a\u{9b}2J\n\tb"), "a?2J\n\tb");
+        assert_eq!(inert("a\u{9b}2J\n\tb\u{61c}"), "a?2J\n\tb?");
     }
 
     #[test]

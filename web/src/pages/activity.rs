@@ -48,7 +48,7 @@ fn view(log: &ActivityLog, namespace: Option<&str>) -> Markup {
                 (parts::note(Tone::Warn, &html! { strong { "Events are missing. " } span.small.muted { (clean(why)) } }))
             }
             @if log.entries.is_empty() {
-                (parts::empty("No activity", "Clusters retain events for one hour by default, and approvals as long as their plans.", None))
+                (parts::empty("No activity", "Events are retained for one hour by default, approvals as long as their plans.", None))
             } @else {
                 div.panel { (list(log)) }
             }

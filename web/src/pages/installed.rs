@@ -19,7 +19,7 @@ use crate::{
     caller::{Caller, Page},
     catalogs::Snapshot,
     error::WebError,
-    inventory::{Filter, Sort, has_update, status_key},
+    inventory::{Filter, Sort, count_updates, status_key},
     links::{clean, encode},
     rights,
     view::{
@@ -72,8 +72,7 @@ pub(crate) fn view(
 ) -> Markup {
     let shown = filter.select(installed);
     html! {
-        div #installed-list data-installed=(installed.len())
-            data-updates=(installed.iter().filter(|one| has_update(one.status)).count()) {
+        div #installed-list data-installed=(installed.len()) data-updates=(count_updates(installed)) {
             div.head {
                 div.head-text {
                     h1 { "Installed" }

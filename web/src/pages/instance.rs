@@ -20,6 +20,7 @@ use crate::{
     form::{Descriptor, label_from},
     links::{self, clean, encode},
     view::{
+        events::{self, Line},
         layout::Section,
         parts::{self, Tone},
         ring,
@@ -292,28 +293,16 @@ fn conditions(object: &Value) -> Markup {
 }
 
 fn events(view: &View) -> Markup {
-    html! {
-        section.panel #events aria-labelledby="events-h" {
-            header { h2 #events-h { "Events" } }
-            @match &view.events {
-                Err(why) => div.body { p.muted { "Failed to read events: " (clean(why)) } },
-                Ok(events) if events.is_empty() => div.body { p.muted { "No events in the last hour." } },
-                Ok(events) => ul.rows.events {
-                    @for event in events {
-                        li {
-                            div.grow {
-                                div.row {
-                                    @if event.warning { (parts::chip(Tone::Warn, Tone::Warn.glyph(), &clean(&event.reason))) }
-                                    @else { strong { (clean(&event.reason)) } }
-                                    @if event.count > 1 { span.small.muted { (event.count) " times" } }
-                                }
-                                span.small { (clean(&event.message)) }
-                            }
-                            @if let Some(at) = &event.time { span.small.muted.when { (time::ago(at)) } }
-                        }
-                    }
-                },
-            }
-        }
+    let lines = view.events.as_ref().map(|list| list.iter().map(line).collect::<Vec<Line<'_>>>());
+    events::panel(lines.as_deref().map_err(|why| why.as_str()))
+}
+
+fn line(event: &EventView) -> Line<'_> {
+    Line {
+        warning: event.warning,
+        reason: &event.reason,
+        note: if event.count > 1 { format!("{} times", event.count) } else { String::new() },
+        message: &event.message,
+        time: event.time.as_deref().unwrap_or_default(),
     }
 }

@@ -29,7 +29,7 @@ use crate::{
     error::WebError,
     links::{clean, encode},
     posted::Posted,
-    rights::{self, Right},
+    rights::{ApprovalRights, Right, all_missing},
     view::{
         layout::Section,
         parts::{self, Tone},
@@ -128,6 +128,7 @@ pub(crate) struct View {
 impl View {
     pub(crate) async fn read(
         caller: &Caller,
+        rights: &mut ApprovalRights,
         namespace: &str,
         target: &str,
         tab: Tab,
@@ -135,7 +136,7 @@ impl View {
         let client = &caller.client;
         let needed = tab.rights(namespace);
         let (overview, missing) =
-            tokio::join!(olm_ops::overview(client, namespace, target), rights::all_missing(client, &needed));
+            tokio::join!(olm_ops::overview(client, namespace, target), all_missing(client, &needed));
         let overview = overview?;
         let content = match missing {
             Some(why) => Err(why),
@@ -150,7 +151,7 @@ impl View {
             }),
         };
         let one = std::slice::from_ref(&overview.timeline.installed);
-        let cannot_approve = rights::cannot_approve(client, one).await.remove(namespace);
+        let cannot_approve = rights.missing(client, one).await.remove(namespace);
         Ok(Self { overview, tab, cannot_approve, content })
     }
 
@@ -223,8 +224,11 @@ async fn show(
     target: &str,
     tab: Tab,
 ) -> Result<Response, WebError> {
-    let (snapshot, view) =
-        tokio::join!(app.catalogs.read(&caller.identity), View::read(caller, namespace, target, tab));
+    let mut rights = ApprovalRights::default();
+    let (snapshot, view) = tokio::join!(
+        app.catalogs.read(&caller.identity),
+        View::read(caller, &mut rights, namespace, target, tab)
+    );
     let view = view?;
     if caller.wants_json {
         let model = view.model(channels(&view.overview, &snapshot))?;
@@ -294,7 +298,7 @@ pub(crate) fn render(view: &View, snapshot: &Snapshot, csrf: &str) -> Markup {
         (tabs::show("Pages of the operator", &tabs))
         div id={ "tab-" (view.tab.part()) } {
             @match &view.content {
-                Err(why) => (parts::note(Tone::Warn, &html! { (clean(why)) " Ask an administrator for this permission." })),
+                Err(why) => (parts::note(Tone::Warn, &html! { (clean(why)) " Ask an administrator for access." })),
                 Ok(Content::Instances(list)) => (instances::show(overview, list)),
                 Ok(Content::Workloads(list)) => (workloads::show(overview, list)),
                 Ok(Content::Events(list)) => (events::show(overview, list)),

@@ -10,7 +10,7 @@ use http::{StatusCode, header};
 use maud::{Markup, html};
 use olm_catalog::{
     Package, PackageVersion,
-    graph::{DRAWN_CHANNELS, Format, MOST_DRAWN_CHANNELS, UpgradeGraph},
+    graph::{DRAWN_CHANNELS, Format, MOST_DRAWN_BUNDLES, MOST_DRAWN_CHANNELS, UpgradeGraph},
 };
 use olm_ops::Installed;
 use serde::Serialize;
@@ -73,7 +73,7 @@ impl Query {
         }
         let fields: Vec<String> =
             channels.into_iter().map(|name| format!("channel={}", encode(name))).collect();
-        if fields.is_empty() { "?".to_owned() } else { format!("?{}", fields.join("&")) }
+        format!("?{}", fields.join("&"))
     }
 }
 
@@ -165,11 +165,9 @@ fn drawn(model: &Model, found: &Found<'_>, graph: &UpgradeGraph, query: &Query) 
         href(found, &channel.name, bundle.version.as_ref().unwrap_or(&bundle.name))
     });
     let file = |format: &str| {
-        let separator = if query.channels.is_empty() { "?" } else { "&" };
-        let channels: Vec<String> =
-            query.channels.iter().map(|name| format!("channel={}", encode(name))).collect();
-        let channels = if channels.is_empty() { String::new() } else { format!("?{}", channels.join("&")) };
-        format!("{}/graph{channels}{separator}format={format}", found.href("catalog"))
+        let channels = query.channels.iter().map(|name| format!("channel={}", encode(name)));
+        let fields: Vec<String> = channels.chain([format!("format={format}")]).collect();
+        format!("{}/graph?{}", found.href("catalog"), fields.join("&"))
     };
     let full = model.channels.iter().filter(|channel| channel.drawn).count() >= MOST_DRAWN_CHANNELS;
     html! {
@@ -193,10 +191,15 @@ fn drawn(model: &Model, found: &Found<'_>, graph: &UpgradeGraph, query: &Query) 
                         }
                     }
                 }
-                (drawing::show("Upgrade graph", svg))
+                @if graph.channels.is_empty() { p.muted { (too_large()) } }
+                @else { (drawing::show("Upgrade graph", svg)) }
             }
         }
     }
+}
+
+fn too_large() -> String {
+    format!("Channels of more than {MOST_DRAWN_BUNDLES} bundles are not drawn.")
 }
 
 fn listed(model: &Model, found: &Found<'_>) -> Markup {
@@ -272,6 +275,9 @@ pub(crate) async fn graph(
     }
     if format == Format::Svg {
         graph.keep_drawn(&query.channels);
+        if graph.channels.is_empty() {
+            return Err(WebError::bad_request(too_large()));
+        }
     }
     mark(&mut graph, &installed);
     let headers = [

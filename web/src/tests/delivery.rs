@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use axum::body::Body;
 use flate2::read::GzDecoder;
-use http::{HeaderName, Response, StatusCode, header};
+use http::{HeaderName, Method, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 
@@ -80,7 +80,11 @@ async fn an_unchanged_page_of_the_catalog_is_not_sent_again() {
     let again = fetch(&browser, "/catalog", &[own(), known.clone()]).await;
     assert_eq!((again.status(), text(&again, header::ETAG)), (StatusCode::NOT_MODIFIED, tag.as_str()));
     assert!(text(&again, header::CONTENT_SECURITY_POLICY).contains("default-src 'none'"));
-    assert_eq!(text(&again, header::CONTENT_TYPE), "");
+    assert_eq!((text(&again, header::CONTENT_TYPE), text(&again, header::CONTENT_LENGTH)), ("", ""));
+    // and the headers that a cache needs
+    for name in [header::CACHE_CONTROL, header::VARY] {
+        assert_eq!(text(&again, name.clone()), text(&first, name.clone()), "{name}");
+    }
     assert!(body(again).await.is_empty());
     // a page with another content, a JSON response and the page of another session have other tags
     let json =
@@ -103,6 +107,31 @@ async fn an_unchanged_page_of_the_catalog_is_not_sent_again() {
     let page = browser.json("/catalog").await;
     let icon = format!("/icons/{}", page["packages"][0]["icon"].as_str().unwrap());
     assert!(text(&fetch(&browser, &icon, &[own()]).await, header::ETAG).len() > 2);
+}
+
+#[tokio::test]
+async fn a_response_to_head_has_the_headers_of_the_page_and_no_body() {
+    let (browser, _) = Browser::etcd().await;
+    let page = fetch(&browser, "/catalog", &[own()]).await;
+    let head = |tag: &str| {
+        let mut request = get("/catalog")
+            .method(Method::HEAD)
+            .header(header::COOKIE, &browser.cookie)
+            .header(header::ACCEPT_ENCODING, "gzip, br")
+            .header("sec-fetch-site", "same-origin");
+        if !tag.is_empty() {
+            request = request.header(header::IF_NONE_MATCH, tag);
+        }
+        browser.router.clone().oneshot(request.body(Body::empty()).unwrap())
+    };
+    let answer = head("").await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    for name in [header::ETAG, header::CONTENT_ENCODING, header::CONTENT_LENGTH, header::VARY] {
+        assert!(!text(&page, name.clone()).is_empty(), "{name}");
+        assert_eq!(text(&answer, name.clone()), text(&page, name.clone()), "{name}");
+    }
+    assert!(body(answer).await.is_empty());
+    assert_eq!(head(text(&page, header::ETAG)).await.unwrap().status(), StatusCode::NOT_MODIFIED);
 }
 
 #[tokio::test]

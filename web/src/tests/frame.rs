@@ -22,7 +22,7 @@ async fn the_frame_leads_to_every_section_and_counts_installed_operators() {
     // below 720 px the rail has four pages, and "More" the others
     assert_eq!(page.text.matches("<li class=\"not-in-bar\">").count(), 2, "{}", page.text);
     assert_eq!(page.text.matches("href=\"/doctor\"").count(), 2, "{}", page.text);
-    // whose name a screen reader has to know
+    // the name of the menu is not hidden from screen readers
     assert!(page.text.contains("<span class=\"more\">"), "{}", page.text);
     // the search field shows the text, and a new search keeps the facets
     assert!(page.text.contains("name=\"q\" value=\"etcd\""), "{}", page.text);

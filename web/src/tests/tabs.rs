@@ -196,9 +196,11 @@ async fn shortcuts_are_those_of_the_navigation() {
     assert_eq!(page.status, StatusCode::OK);
     assert!(page.text.contains("<a href=\"/installed\" data-key=\"i\">"), "{}", page.text);
     let list = browser.json("/help/keyboard").await["shortcuts"].clone();
-    for shortcut in
-        [json!({"keys": "g c", "action": "Open Catalog"}), json!({"keys": "?", "action": "Show this list"})]
-    {
+    for shortcut in [
+        json!({"keys": "g c", "action": "Open Catalog"}),
+        json!({"keys": "g a", "action": "Open Activity"}),
+        json!({"keys": "?", "action": "Show this list"}),
+    ] {
         assert!(list.as_array().unwrap().contains(&shortcut), "{list}");
     }
 }

@@ -108,6 +108,25 @@ async fn an_available_upgrade_without_a_plan_is_in_the_inbox() {
 }
 
 #[tokio::test]
+async fn after_an_approval_the_pages_do_not_request_it() {
+    // given a plan whose status is older than its approval
+    let (browser, fake) = Browser::etcd().await;
+    fake.change(PLAN, |plan| {
+        plan["spec"]["approved"] = true.into();
+        plan["status"]["phase"] = "RequiresApproval".into();
+        plan["status"]["message"] = "approve with `olm approve install-abc -n etcd`".into();
+    });
+    for path in ["/installed/etcd/etcd", "/installed", "/updates"] {
+        // when
+        let page = browser.get(path).await;
+        // then
+        assert_eq!(page.status, StatusCode::OK, "{path}: {}", page.text);
+        assert!(!page.text.contains("olm approve"), "{path}: {}", page.text);
+    }
+    assert_eq!(browser.json("/installed/etcd/etcd").await["installed"]["status"], "Updating");
+}
+
+#[tokio::test]
 async fn all_safe_plans_are_approved_by_the_rule_of_the_command_line() {
     let (browser, fake) = Browser::etcd().await;
     // the plan is not the one that the catalog leads to now: it is not approved unseen

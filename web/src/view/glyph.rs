@@ -25,14 +25,13 @@ pub(crate) enum Glyph {
     Search,
     More,
     Filter,
-    Chevron,
     Sort,
     External,
     Theme,
 }
 
 impl Glyph {
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::Check,
         Self::Cross,
         Self::Warning,
@@ -53,7 +52,6 @@ impl Glyph {
         Self::Search,
         Self::More,
         Self::Filter,
-        Self::Chevron,
         Self::Sort,
         Self::External,
         Self::Theme,
@@ -91,7 +89,6 @@ impl Glyph {
                 "<g fill=\"currentColor\" stroke=\"none\"><circle cx=\"3\" cy=\"8\" r=\"1.300\"/><circle cx=\"8\" cy=\"8\" r=\"1.300\"/><circle cx=\"13\" cy=\"8\" r=\"1.300\"/></g>"
             }
             Self::Filter => "<path d=\"M2.500 4h11M4.500 8h7M6.500 12h3\"/>",
-            Self::Chevron => "<path d=\"m6 3.500 4.500 4.500L6 12.500\"/>",
             Self::Sort => "<path d=\"M8 3v10m-3.500-3.500L8 13l3.500-3.500\"/>",
             Self::External => "<path d=\"M9.500 2.500h4v4m0-4-6 6M12 9.500v4H2.500V4h4\"/>",
             Self::Theme => {

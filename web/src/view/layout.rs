@@ -41,33 +41,22 @@ pub(crate) struct Search {
     pub(crate) filters_page: bool,
 }
 
-/// Pages of the rail. Below 720 px the first four are a bar at the bottom, and the others are part of "More".
-const NAV: [(Section, &str, &str, Glyph); 6] = [
-    (Section::Catalog, "/catalog", "Catalog", Glyph::Grid),
-    (Section::Installed, "/installed", "Installed", Glyph::Box),
-    (Section::Updates, "/updates", "Updates", Glyph::Up),
-    (Section::Instances, "/instances", "Instances", Glyph::Layers),
-    (Section::Activity, "/activity", "Activity", Glyph::Clock),
-    (Section::Doctor, "/doctor", "Doctor", Glyph::Pulse),
+/// Pages of the rail, with the key that opens them after `g`. Below 720 px the first four are a bar at the bottom,
+/// and the others are part of "More".
+const NAV: [(Section, &str, &str, Glyph, &str); 6] = [
+    (Section::Catalog, "/catalog", "Catalog", Glyph::Grid, "c"),
+    (Section::Installed, "/installed", "Installed", Glyph::Box, "i"),
+    (Section::Updates, "/updates", "Updates", Glyph::Up, "u"),
+    (Section::Instances, "/instances", "Instances", Glyph::Layers, "n"),
+    (Section::Activity, "/activity", "Activity", Glyph::Clock, "a"),
+    (Section::Doctor, "/doctor", "Doctor", Glyph::Pulse, "d"),
 ];
 /// Number of pages in the bar at the bottom.
 const IN_BAR: usize = 4;
 
-/// The key after `g` that opens a page of the rail.
-fn key(href: &str) -> Option<&'static str> {
-    match href {
-        "/catalog" => Some("c"),
-        "/installed" => Some("i"),
-        "/updates" => Some("u"),
-        "/instances" => Some("n"),
-        "/doctor" => Some("d"),
-        _ => None,
-    }
-}
-
 /// The keys of the rail's pages, with their labels.
 pub(crate) fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
-    NAV.into_iter().filter_map(|(_, href, label, _)| Some((key(href)?, label)))
+    NAV.into_iter().map(|(_, _, label, _, key)| (key, label))
 }
 
 impl Shell<'_> {
@@ -118,9 +107,9 @@ impl Shell<'_> {
             nav.rail aria-label="Main" {
                 (brand())
                 ul.nav {
-                    @for (i, (section, href, label, glyph)) in NAV.into_iter().enumerate() {
+                    @for (i, (section, href, label, glyph, key)) in NAV.into_iter().enumerate() {
                         li class=[(i >= IN_BAR).then_some("not-in-bar")] {
-                            a href=(href) aria-current=[self.current(section)] data-key=[key(href)] {
+                            a href=(href) aria-current=[self.current(section)] data-key=(key) {
                                 (glyph.draw())
                                 span { (label) }
                                 @match section {
@@ -171,7 +160,7 @@ impl Shell<'_> {
                 div.menu-body {
                     @if let Some(user) = self.user {
                         nav.more-pages aria-label="More" {
-                            @for (section, href, label, glyph) in &NAV[IN_BAR..] {
+                            @for (section, href, label, glyph, _) in &NAV[IN_BAR..] {
                                 a href=(href) aria-current=[self.current(*section)] { (glyph.draw()) (label) }
                             }
                         }

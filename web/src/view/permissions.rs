@@ -44,19 +44,23 @@ pub(crate) fn counts(rules: &[PermissionRule]) -> Markup {
 
 /// All permissions, those of level HIGH first.
 pub(crate) fn all(rules: &[PermissionRule]) -> Markup {
-    html! { ul.objects { @for level in LEVELS { (items(&of_level(rules, level))) } } }
+    of_levels(rules, &LEVELS)
+}
+
+fn of_levels(rules: &[PermissionRule], levels: &[Level]) -> Markup {
+    html! { ul.objects { @for level in levels { (items(&of_level(rules, *level))) } } }
 }
 
 /// The same with the lower levels folded; `id` distinguishes several lists on one page.
 pub(crate) fn high_first(rules: &[PermissionRule], id: &str) -> Markup {
     let high = of_level(rules, Level::High);
-    let others: Vec<PermissionRule> = rules.iter().filter(|r| r.level != Level::High).cloned().collect();
+    let others = rules.len() - high.len();
     html! {
         @if !high.is_empty() { ul.objects { (items(&high)) } }
-        @if !others.is_empty() {
+        @if others > 0 {
             details.fold id={ (id) "-permissions" } {
-                summary { @if high.is_empty() { "All " } @else { "Also " } (parts::plural(others.len(), "permission")) }
-                div.body { (all(&others)) }
+                summary { @if high.is_empty() { "All " } @else { "Also " } (parts::plural(others, "permission")) }
+                div.body { (of_levels(rules, &[Level::Med, Level::Low])) }
             }
         }
     }

@@ -40,6 +40,7 @@ const HIGHEST_ARC: usize = 44;
 
 const STAR: &str = "M0-4 1.2-1.3 4-1.3 1.7.5 2.5 3.4 0 1.7-2.5 3.4-1.7.5-4-1.3-1.2-1.3z";
 const SLASH: &str = "M-4.2 4.2 4.2-4.2";
+
 pub(super) fn write(graph: &UpgradeGraph, place: Place<'_>) -> String {
     let layout = graph.layout();
     let geometry = Geometry::of(&layout);

@@ -7,9 +7,8 @@
 //! ```
 //!
 //! A source on this machine is unchanged if the sizes and times of all its files are; an image by digest never
-//! changes; registries and web servers are asked for the current revision. A cache that is damaged, or that
-//! another user could have written, is ignored and replaced. Without a usable cache, catalogs are read into
-//! memory.
+//! changes; registries and web servers report the current revision. A cache that is damaged, or that another
+//! user could have written, is ignored and replaced. Without a usable cache, catalogs are read into memory.
 
 use std::{
     fs::{self, Metadata},
@@ -37,7 +36,7 @@ const MOST_FILES: usize = 50_000;
 /// Maximum depth of folders: deeper ones indicate a loop of links.
 const DEEPEST: usize = 32;
 
-/// Number of cached sources; the one that was written first is removed.
+/// Maximum number of cached sources; beyond it, the one that was written first is removed.
 const MOST_SOURCES: usize = 6;
 
 /// A file that changed within this time may change again without a new time of change.
@@ -55,9 +54,14 @@ pub fn folder() -> Option<PathBuf> {
     Some(root.join("olm"))
 }
 
+/// Creates a folder of the cache, and those above it, without access for other users.
+pub fn create_folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
 /// Reads a catalog with its content.
 pub async fn load(named: &Named, options: &Options) -> Result<Catalog, Failure> {
-    let Some(entry) = folder().and_then(|root| Entry::of(&root.join("catalogs"), named)) else {
+    let Some(entry) = folder().and_then(|root| Entry::of(&root.join("catalogs"), named, options)) else {
         return Opened::open(named, options).await?.load().await;
     };
     let looked_up = entry.clone();
@@ -91,7 +95,7 @@ pub async fn load(named: &Named, options: &Options) -> Result<Catalog, Failure> 
 /// The state of a source.
 #[derive(Debug)]
 struct State {
-    /// Equal for equal content; `None` where only the server of the source can tell.
+    /// Equal for equal content; `None` where only the server of the source has it.
     text: Option<String>,
     /// Whether a later change would change the text.
     settled: bool,
@@ -128,7 +132,7 @@ enum Cacheable {
 }
 
 impl Entry {
-    fn of(root: &Path, named: &Named) -> Option<Self> {
+    fn of(root: &Path, named: &Named, options: &Options) -> Option<Self> {
         let (source, name) = match named {
             Named::Folder(path) | Named::File(path) | Named::Source(Source::Tarball { path }) => {
                 let path = path.canonicalize().ok()?;
@@ -145,7 +149,11 @@ impl Entry {
                 Some((_, digest)) => (Cacheable::Digest(digest.to_owned()), reference.clone().into_bytes()),
                 None => (Cacheable::Server, reference.clone().into_bytes()),
             },
-            Named::Source(Source::Http { url }) => (Cacheable::Server, url.clone().into_bytes()),
+            // An unverified server could set the revision that the verified one reports later. The revision of
+            // an image is the digest of its content.
+            Named::Source(Source::Http { url }) if options.skip_tls_verify.is_empty() => {
+                (Cacheable::Server, url.clone().into_bytes())
+            }
             Named::Stdin | Named::Source(_) => return None,
         };
         // Messages name a source as the user did.
@@ -162,13 +170,20 @@ impl Entry {
         }
     }
 
+    /// Whether other users can neither change nor replace the folder of the cache.
+    fn is_protected(&self) -> bool {
+        // `olm`, and the user's cache folder.
+        let mut parents = self.root.ancestors().skip(1).take(2);
+        is_private_folder(&self.root) && parents.all(keeps_entries)
+    }
+
     fn record(&self) -> PathBuf {
         self.folder.join("record.json")
     }
 
     /// The catalog as it was read last.
     fn open(&self) -> Option<(Record, Catalog)> {
-        if !is_private_folder(&self.root) || !is_private(&self.folder) {
+        if !self.is_protected() || !is_private(&self.folder) {
             return None;
         }
         let record: Record = serde_json::from_slice(&fs::read(self.record()).ok()?).ok()?;
@@ -186,16 +201,20 @@ impl Entry {
         if !state.settled || (state.text.is_none() && opened.revision.is_none()) {
             return None;
         }
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.root).ok()?;
-        if !is_private_folder(&self.root) {
+        create_folder(&self.root).ok()?;
+        if !self.is_protected() {
             return None;
         }
         if fs::symlink_metadata(&self.folder).is_ok() && !is_private(&self.folder) {
             fs::remove_dir_all(&self.folder).or_else(|_| fs::remove_file(&self.folder)).ok()?;
         }
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).ok()?;
+        create_folder(&self.folder).ok()?;
         let store = Store::open(&self.folder).ok()?;
-        let refreshed = store.refresh_path(KEY, &opened.origin, &opened.path).ok()?;
+        let Ok(refreshed) = store.refresh_path(KEY, &opened.origin, &opened.path) else {
+            // A full disk gets its space back, and a damaged store is replaced next time.
+            _ = fs::remove_dir_all(&self.folder);
+            return None;
+        };
         let catalog = opened.named(Arc::into_inner(refreshed.catalog)?);
         // A source that changed while it was read is read again next time.
         if self.state().is_some_and(|now| now.text == state.text) {
@@ -226,7 +245,8 @@ impl Entry {
         others.sort();
         let surplus = (others.len() + 1).saturating_sub(MOST_SOURCES);
         for (_, path) in others.into_iter().take(surplus) {
-            if Store::open(&path).is_ok() {
+            // Locked until it is removed.
+            if let Ok(_store) = Store::open(&path) {
                 _ = fs::remove_dir_all(&path);
             }
         }
@@ -247,6 +267,15 @@ fn is_own(found: &Metadata) -> bool {
 
 fn is_private_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && is_own(&found))
+}
+
+/// Whether only this user and root can rename or remove the entries of this user in a folder.
+fn keeps_entries(folder: &Path) -> bool {
+    let (others_write, sticky) = (0o022, 0o1000);
+    let owners = [0, nix::unistd::geteuid().as_raw()];
+    fs::metadata(folder).is_ok_and(|found| {
+        owners.contains(&found.uid()) && (found.mode() & others_write == 0 || found.mode() & sticky != 0)
+    })
 }
 
 /// Whether only this user can have written the folder and everything in it.

@@ -1,6 +1,10 @@
 //! Shell completion.
 
-use std::{net::TcpListener, process::Command, time::Instant};
+use std::{
+    net::TcpListener,
+    process::{Command, Stdio},
+    time::Instant,
+};
 
 use crate::{folder, program};
 
@@ -67,6 +71,32 @@ fn a_cluster_that_does_not_answer_delays_completion_only_for_a_moment() {
         complete(dir.path(), &[&["olm", "--kubeconfig", path], words].concat());
         assert!(start.elapsed().as_secs() < 3, "{words:?}: {:?}", start.elapsed());
     }
+}
+
+#[test]
+fn a_refresh_ends_while_a_credential_plugin_blocks() {
+    // Given a credential plugin that blocks for longer than the time limit
+    let config = "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n\
+         contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {exec: {apiVersion: \
+         client.authentication.k8s.io/v1, command: sleep, args: ['30'], interactiveMode: Never}}}]\n";
+    let dir = folder(&[("kubeconfig", config)]);
+
+    // When names are refreshed, the process ends earlier than the plugin
+    let start = Instant::now();
+    let mut command = program();
+    command.env("OLM_COMPLETE", "bash").env("OLM_COMPLETE_REFRESH", "packages");
+    command.env("XDG_CACHE_HOME", dir.path()).args(["--", "olm", "--kubeconfig"]);
+    command.arg(dir.path().join("kubeconfig")).args(["install", ""]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    assert!(command.status().unwrap().success());
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+}
+
+#[test]
+fn the_variable_of_a_refresh_has_no_effect_on_other_commands() {
+    let output =
+        program().env("OLM_COMPLETE_REFRESH", "packages").args(["completion", "bash"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("COMPLETE"), "{output:?}");
 }
 
 #[test]

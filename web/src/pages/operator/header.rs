@@ -101,11 +101,16 @@ fn further(overview: &Overview, package: Option<&str>) -> Vec<Item> {
     out
 }
 
+/// Whether a status is that of a failure.
+pub(super) fn is_wrong(status: Status) -> bool {
+    matches!(status, Status::Failed | Status::Degraded | Status::CannotUpdate)
+}
+
 /// The most urgent notice: cause and fix.
 fn notice(view: &View) -> Option<(Tone, Markup)> {
     let timeline = &view.overview.timeline;
     let one = &timeline.installed;
-    let wrong = matches!(one.status, Status::Failed | Status::Degraded | Status::CannotUpdate);
+    let wrong = is_wrong(one.status);
     let tone = if wrong { Tone::Bad } else { Tone::Warn };
     let blocker =
         || timeline.blockers.first().map(|first| (tone, blocked(one, first, timeline.blockers.len() - 1)));

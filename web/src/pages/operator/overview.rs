@@ -6,7 +6,7 @@ use olm_api::{
     condition::{self, ConditionStatus},
     names,
 };
-use olm_ops::{Blocker, Overview, Status, StepState};
+use olm_ops::{Blocker, Overview, StepState};
 
 use super::{header, history};
 use crate::{
@@ -35,8 +35,7 @@ pub(super) fn show(view: &Overview) -> Markup {
 /// All problems, where the banner shows only the first.
 fn blockers(view: &Overview) -> Markup {
     let waits = &view.timeline.blockers;
-    let status = view.timeline.installed.status;
-    let wrong = matches!(status, Status::Failed | Status::Degraded | Status::CannotUpdate);
+    let wrong = header::is_wrong(view.timeline.installed.status);
     let (title, tone) = if wrong { ("Problems", Tone::Bad) } else { ("Waiting for", Tone::Warn) };
     html! {
         @if waits.len() > 1 {

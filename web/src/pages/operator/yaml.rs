@@ -25,15 +25,15 @@ pub(super) async fn read(client: &Client, namespace: &str, view: &Overview) -> R
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
         // An object that was deleted in the meantime is left out.
         if let Some(object) = api.get_opt(&name).await? {
-            out.push(shown(&serde_json::to_value(object).unwrap_or_default()));
+            out.push(shown(serde_json::to_value(object).unwrap_or_default()));
         }
     }
     Ok(out)
 }
 
 /// An object without managed fields, labels of olm, secret values and the data of icons.
-fn shown(object: &Value) -> Value {
-    let mut object = without_secrets(&dynamic::tidy(object.clone()));
+fn shown(object: Value) -> Value {
+    let mut object = without_secrets(&dynamic::tidy(object));
     if let Some(labels) = object.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
         labels.retain(|key, _| !names::is_own_label(key));
     }
@@ -90,7 +90,7 @@ mod tests {
                 "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "c2VjcmV0", "note": "x" } },
             "status": { "plan": [{ "resource": { "manifest": manifest } }, { "resource": { "manifest": "c2VjcmV0" } }] },
         });
-        let out = shown(&plan);
+        let out = shown(plan);
         assert!(!out.to_string().contains("c2VjcmV0"), "{out}");
         assert_eq!(out["metadata"]["labels"], json!({ "team": "db" }));
         assert_eq!(out["metadata"]["annotations"], json!({ "note": "x" }));

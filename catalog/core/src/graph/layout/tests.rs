@@ -1,6 +1,9 @@
 use super::*;
 use crate::model::Package;
-use crate::{Catalog, graph::UpgradeGraph};
+use crate::{
+    Catalog,
+    graph::{MOST_DRAWN_BUNDLES, UpgradeGraph},
+};
 
 /// A package with channels of entries such as `{"name":"p.v1.0.1","replaces":"p.v1.0.0"}`.
 pub(in crate::graph) fn package(
@@ -164,4 +167,10 @@ fn a_drawing_of_many_channels_has_the_default_and_the_picked_ones() {
     assert_eq!(drawn(&[]), "f");
     assert_eq!(drawn(&["b", "unknown", "f"]), "bf");
     assert_eq!(drawn(&["a", "b", "c", "d", "e", "g", "h", "i"]), "abcdefgh");
+
+    // a channel of more bundles than any real one is not drawn, even if it is the only one
+    let (entries, versions) = chain(MOST_DRAWN_BUNDLES + 1);
+    let large = package(&[("a", entries)], &versions);
+    let mut graph = UpgradeGraph::of(&large, None).unwrap();
+    assert_eq!(graph.keep_drawn(&[]), ["a"]);
 }

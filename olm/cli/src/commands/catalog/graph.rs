@@ -1,11 +1,11 @@
 //! `olm catalog graph`.
 
-use olm_catalog::graph::{Format, UpgradeGraph};
+use olm_catalog::graph::{Format, MOST_DRAWN_BUNDLES, UpgradeGraph};
 
 use super::read::package;
 use crate::{
     args::{GraphArgs, GraphFormat},
-    exit::Failure,
+    exit::{Code, Failure},
     output::Stream,
     prose::printable,
 };
@@ -23,6 +23,13 @@ pub async fn run(args: GraphArgs) -> Result<(), Failure> {
 pub fn print_graph(mut graph: UpgradeGraph, format: GraphFormat, picked: &[String]) -> Result<(), Failure> {
     if format == GraphFormat::Svg {
         let dropped = graph.keep_drawn(picked).len();
+        if graph.channels.is_empty() {
+            let why = format!(
+                "failed to draw {}: channels of more than {MOST_DRAWN_BUNDLES} bundles are not drawn",
+                graph.package
+            );
+            return Err(Failure::new(Code::Usage, why).hint("print the graph with -o dot or -o json"));
+        }
         if dropped > 0 {
             eprintln!("note: {dropped} other channels are not drawn; draw one with --channel");
         }

@@ -14,8 +14,8 @@ use crate::{
 /// Maximum number of errors printed as warnings; `olm catalog validate` lists all.
 const MAX_REPORTED: usize = 10;
 
-/// Reads a catalog with its content, from the cache if it is unchanged. Errors of the package, or of all packages, are printed to standard
-/// error; the valid part is returned.
+/// Reads a catalog with its content, from the cache if it is unchanged. Errors of the package, or of all
+/// packages, are printed to standard error; the valid part is returned.
 pub async fn load(text: &str, registry: &RegistryArgs, package: Option<&str>) -> Result<Catalog, Failure> {
     let catalog = cache::load(&Named::parse(text)?, &source::options(registry)?).await?;
     report_problems(&catalog, package);

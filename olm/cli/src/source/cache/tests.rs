@@ -29,7 +29,8 @@ impl Given {
         fs::create_dir(&folder).unwrap();
         let file = folder.join("catalog.json");
         fs::write(&file, catalog("1.0.0")).unwrap();
-        let entry = Entry::of(&dir.path().join("cache/catalogs"), &Named::Folder(folder)).unwrap();
+        let root = dir.path().join("cache/catalogs");
+        let entry = Entry::of(&root, &Named::Folder(folder), &Options::default()).unwrap();
         Self { dir, entry, file }
     }
 
@@ -137,6 +138,52 @@ async fn a_folder_of_another_user_is_not_written_to() {
 }
 
 #[tokio::test]
+async fn a_cache_in_a_folder_that_others_can_write_to_is_not_used() {
+    let given = Given::new();
+    drop(given.write().await.unwrap());
+    for folder in [given.dir.path(), given.entry.root.parent().unwrap()] {
+        for mode in [0o770, 0o702] {
+            chmod(folder, mode);
+            assert_eq!(given.cached(), None, "{mode:o} {}", folder.display());
+            assert!(given.write().await.is_none(), "{mode:o} {}", folder.display());
+        }
+        // Others cannot rename entries of a sticky folder.
+        chmod(folder, 0o1777);
+        assert!(given.cached().is_some(), "{}", folder.display());
+        chmod(folder, 0o700);
+    }
+}
+
+#[tokio::test]
+async fn a_catalog_with_the_record_of_another_one_is_ignored() {
+    // Given a process that was killed after it wrote the catalog, before it wrote the record
+    let given = Given::new();
+    drop(given.write().await.unwrap());
+    let record = fs::read(given.entry.record()).unwrap();
+    fs::write(&given.file, catalog("2.0.0")).unwrap();
+    drop(given.write().await.unwrap());
+    assert!(given.entry.open().is_some());
+    fs::write(given.entry.record(), record).unwrap();
+
+    assert!(given.entry.open().is_none());
+}
+
+#[tokio::test]
+async fn a_failed_write_leaves_no_files() {
+    // Given a store that cannot be written
+    let given = Given::new();
+    drop(given.write().await.unwrap());
+    let index = all(&given.entry.folder.join("catalogs")).into_iter().find(|path| path.is_file()).unwrap();
+    fs::remove_file(&index).unwrap();
+    create_folder(&index).unwrap();
+
+    assert!(given.write().await.is_none());
+    assert!(!given.entry.folder.exists());
+    drop(given.write().await.unwrap());
+    assert!(given.cached().is_some());
+}
+
+#[tokio::test]
 async fn readers_share_a_cache_and_a_writer_does_not_wait() {
     let given = Given::new();
     drop(given.write().await.unwrap());
@@ -176,9 +223,15 @@ fn recent_and_small_sources_are_not_cached() {
     fs::write(&given.file, "small").unwrap();
     assert!(State::of_path(&given.file, now).is_none());
     let root = given.dir.path();
-    assert!(Entry::of(root, &Named::Stdin).is_none());
+    let mut options = Options::default();
+    assert!(Entry::of(root, &Named::Stdin, &options).is_none());
     let image = |reference: &str| Named::Source(Source::Image { reference: reference.into() });
-    let state = |named: Named| Entry::of(root, &named).unwrap().state().unwrap().text;
+    let state = |named: Named| Entry::of(root, &named, &Options::default()).unwrap().state().unwrap().text;
     assert_eq!(state(image("r.example/c@sha256:1")).as_deref(), Some("sha256:1"));
     assert_eq!(state(image("r.example/c:v1")), None);
+    // An unverified web server could write the entry of the verified one.
+    let url = Named::Source(Source::Http { url: "https://r.example/c.json".into() });
+    assert!(Entry::of(root, &url, &options).is_some());
+    options.skip_tls_verify.push("r.example".into());
+    assert!(Entry::of(root, &url, &options).is_none());
 }
