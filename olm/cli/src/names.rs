@@ -21,7 +21,7 @@ use olm_engine::catalogs::{Fetcher, LoadedCatalog};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    args::{Args, Global},
+    args::{self, Args, Global},
     context, plugin,
     prose::printable,
     source::cache,
@@ -282,7 +282,8 @@ fn refresh(file: &str) {
     let mut words = std::env::args_os();
     let (Some(name), Ok(program)) = (words.next(), std::env::current_exe()) else { return };
     let mut command = Command::new(program);
-    command.arg0(name).args(words).env(REFRESHES, file);
+    // clap has removed the variable by which a refresh is recognized as a completion.
+    command.arg0(name).args(words).env(REFRESHES, file).env(args::COMPLETE, "");
     // A shell reads the output of a completion to its end.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(mut refreshing) = command.spawn() else { return };
