@@ -36,8 +36,7 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
         eprintln!("{}", plan_text(&plan));
         confirm(&args.name, "delete these objects", "custom resources would be deleted")?;
     }
-    // Only the displayed plan may run.
-    options.digest = Some(plan.digest);
+    options.digest = reviewed(&options, args.yes, plan.digest);
     let removing = olm_ops::uninstall(&client, namespace, &args.name, &options);
     let report = tokio::time::timeout(args.timeout, removing).await.map_err(|_| {
         let message =
@@ -46,6 +45,13 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
     })??;
     names::forget_installed(global);
     print_one(&report, &args.out.output, &args.name, || text(&report))
+}
+
+/// The digest of the only plan that may run. Where no data can be lost, or `--yes` accepts the loss, nothing was reviewed:
+/// the removal is planned and checked again, because the cluster may still be changing after an upgrade or a rollback.
+fn reviewed(options: &UninstallOptions, yes: bool, digest: String) -> Option<String> {
+    let may_lose_data = options.operands == Operands::Delete || options.delete_crds;
+    (may_lose_data && !yes).then_some(digest)
 }
 
 fn text(report: &UninstallReport) -> String {
@@ -76,6 +82,17 @@ fn text(report: &UninstallReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_plan_that_can_lose_data_must_be_the_reviewed_one() {
+        let digest = |operands, delete_crds, yes| {
+            let options = UninstallOptions { operands, delete_crds, ..UninstallOptions::default() };
+            reviewed(&options, yes, "sha256:1".into()).is_some()
+        };
+        assert!(digest(Operands::Delete, false, false) && digest(Operands::Abort, true, false));
+        assert!(!digest(Operands::Delete, true, true), "--yes accepts the loss");
+        assert!(!digest(Operands::Abort, false, false) && !digest(Operands::Keep, false, false));
+    }
 
     #[test]
     fn all_kinds_that_are_removed_and_that_stay_are_counted() {
