@@ -14,6 +14,8 @@ mod links;
 mod release;
 #[path = "policy/sbom.rs"]
 mod sbom;
+#[path = "policy/scenarios.rs"]
+mod scenarios;
 #[path = "policy/scripts.rs"]
 mod scripts;
 

@@ -7,6 +7,7 @@ mod bad_input;
 mod catalog_cli;
 mod catalog_sources;
 mod console;
+mod crawl;
 mod demo;
 mod documents;
 mod etcd_backups;

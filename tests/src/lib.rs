@@ -7,12 +7,15 @@
 pub mod browser;
 pub mod cluster;
 pub mod console;
+pub mod crawl;
 pub mod documents;
 pub mod etcd;
 pub mod etcd_stage;
 pub mod forward;
+pub mod html;
 pub mod inprocess;
 pub mod processes;
+pub mod visitor;
 pub mod wait;
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Static files of the console, served under names that contain a hash of their content.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use axum::{
     body::Bytes,
@@ -10,11 +10,18 @@ use axum::{
 use http::header;
 use sha2::{Digest as _, Sha256};
 
-use crate::{error::WebError, session};
+use crate::{
+    delivery::{Packed, Tag, is_compressible},
+    error::WebError,
+    session,
+};
 
 pub(crate) struct Asset {
     pub(crate) url: String,
     content: Bytes,
+    /// Made at the first request.
+    packed: OnceLock<Option<Packed>>,
+    tag: Tag,
     mediatype: &'static str,
 }
 
@@ -22,7 +29,18 @@ impl Asset {
     fn new(stem: &str, extension: &str, mediatype: &'static str, content: impl Into<Bytes>) -> Self {
         let content = content.into();
         let hash = session::hex(&Sha256::digest(&content)[..6]);
-        Self { url: format!("/static/{stem}-{hash}.{extension}"), content, mediatype }
+        let (packed, tag) = (OnceLock::new(), Tag::of_content(&content));
+        Self { url: format!("/static/{stem}-{hash}.{extension}"), content, packed, tag, mediatype }
+    }
+
+    fn packed(&self) -> Option<&Packed> {
+        let pack = || is_compressible(self.mediatype).then(|| Packed::of(&self.content)).flatten();
+        self.packed.get_or_init(pack).as_ref()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_packed(&self) -> bool {
+        self.packed.get().is_some_and(Option::is_some)
     }
 }
 
@@ -63,7 +81,12 @@ pub(crate) async fn file(Path(file): Path<String>) -> Result<Response, WebError>
         (header::CONTENT_TYPE, asset.mediatype),
         (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
     ];
-    Ok((headers, asset.content.clone()).into_response())
+    let mut response = (headers, asset.content.clone()).into_response();
+    response.extensions_mut().insert(asset.tag.clone());
+    if let Some(packed) = asset.packed() {
+        response.extensions_mut().insert(packed.clone());
+    }
+    Ok(response)
 }
 
 #[cfg(test)]

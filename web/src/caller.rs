@@ -7,7 +7,7 @@ use axum::{
     extract::FromRequestParts,
     response::{IntoResponse, Redirect, Response},
 };
-use http::{HeaderMap, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderName, StatusCode, header, request::Parts};
 use kube::Client;
 use maud::Markup;
 use olm_ops::Installed;
@@ -17,8 +17,9 @@ use crate::{
     api_server::{Identity, Token},
     app::App,
     audit,
+    catalogs::Snapshot,
     client::ClientAddress,
-    delivery,
+    delivery::{self, Tag},
     error::WebError,
     inventory,
     session::Session,
@@ -39,6 +40,10 @@ pub(crate) struct Caller {
     pub(crate) theme: Theme,
     /// Path and query of the request.
     pub(crate) path: String,
+    /// Of the request, for conditional requests.
+    headers: HeaderMap,
+    /// Entity tag of the page, where it is known before the page.
+    tag: Option<Tag>,
 }
 
 impl FromRequestParts<Arc<App>> for Caller {
@@ -53,7 +58,8 @@ impl FromRequestParts<Arc<App>> for Caller {
             let from = ClientAddress::from_request_parts(parts, app).await?;
             let (client, identity) = app.who_is(from, &token).await?;
             note(parts, &identity);
-            return Ok(Self { client, identity, session: None, wants_json, theme, path });
+            let headers = headers_of_condition(&parts.headers);
+            return Ok(Self { client, identity, session: None, wants_json, theme, path, headers, tag: None });
         }
         let session = validity::valid_session(app, headers).await?;
         note(parts, &session.identity);
@@ -64,8 +70,23 @@ impl FromRequestParts<Arc<App>> for Caller {
             wants_json,
             theme,
             path,
+            headers: headers_of_condition(headers),
+            tag: None,
         })
     }
+}
+
+/// The headers that decide on a conditional request.
+fn headers_of_condition(headers: &HeaderMap) -> HeaderMap {
+    if !headers.contains_key(header::IF_NONE_MATCH) {
+        return HeaderMap::new();
+    }
+    let site = HeaderName::from_static("sec-fetch-site");
+    let names = [header::IF_NONE_MATCH, header::ACCEPT_ENCODING, header::AUTHORIZATION, site];
+    let all = names.into_iter().flat_map(|name| {
+        headers.get_all(&name).iter().cloned().map(move |value| (name.clone(), value)).collect::<Vec<_>>()
+    });
+    all.collect()
 }
 
 /// Records the user for the audit log.
@@ -102,12 +123,39 @@ impl Caller {
         }
     }
 
+    /// Gives a page of the catalogs its entity tag before it is rendered, and returns the response if the client has
+    /// this page. Such a page is a function of the program, the request, the session, the catalogs and the installed
+    /// operators, and shows no relative times.
+    pub(crate) fn confirm(
+        &mut self,
+        snapshot: &Snapshot,
+        installed: Option<&[Installed]>,
+    ) -> Option<Response> {
+        let catalogs = snapshot.inputs()?;
+        self.session = self.session.take().map(Session::fixed);
+        let session = self.session.as_ref();
+        let session = session.map(|session| (&session.csrf, session.installed.get(), session.updates.get()));
+        let tag = Tag::of_inputs(&(
+            (&self.path, self.wants_json, self.theme),
+            (&self.identity.name, &self.identity.groups, session),
+            (catalogs, installed),
+        ));
+        if tag.is_known(&self.headers) {
+            return Some(tag.unchanged());
+        }
+        self.tag = Some(tag);
+        None
+    }
+
     /// The page as HTML, or its model as JSON.
     pub(crate) fn answer(&self, page: Page<'_>, model: &impl Serialize) -> Response {
         let revalidated = page.revalidated;
         let mut response = self.render(page, model);
         if revalidated {
             response.headers_mut().insert(header::CACHE_CONTROL, delivery::REVALIDATED);
+            if let Some(tag) = &self.tag {
+                response.extensions_mut().insert(tag.clone());
+            }
         }
         response
     }

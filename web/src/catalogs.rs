@@ -3,7 +3,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -21,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Maximum number of users with a cached snapshot; the least recently used one is evicted.
 const USERS: usize = 256;
+
+static REVISIONS: AtomicU64 = AtomicU64::new(0);
 
 /// Source of the catalogs, with the last snapshot of each user.
 pub(crate) struct Catalogs {
@@ -67,6 +73,8 @@ pub(crate) struct Snapshot {
 }
 
 pub(crate) struct Source {
+    /// Different for each index of this process.
+    revision: u64,
     /// `namespace.name`, as in URLs of pages.
     pub(crate) id: String,
     pub(crate) display_name: String,
@@ -231,6 +239,19 @@ impl Snapshot {
         }
     }
 
+    /// Everything that pages show of the catalogs, as text for comparison. `None` while the manager is unreachable:
+    /// pages then show the age of the snapshot.
+    pub(crate) fn inputs(&self) -> Option<impl fmt::Debug> {
+        // Content and name of a catalog are those of its index; the others are settings of its CatalogSource.
+        let revisions: Vec<u64> = self.sources.iter().map(|source| source.revision).collect();
+        let settings: Vec<_> = self
+            .loaded
+            .iter()
+            .map(|loaded| (&loaded.reference, &loaded.publisher, loaded.priority, &loaded.image))
+            .collect();
+        self.unreachable.is_none().then_some((revisions, settings))
+    }
+
     /// The icon with a digest, if a package has it.
     pub(crate) async fn icon(&self, digest: &str) -> Result<Option<Icon>, ReadError> {
         for loaded in &self.loaded {
@@ -268,7 +289,9 @@ impl Source {
     fn of(id: String, loaded: &LoadedCatalog) -> Self {
         let cards =
             loaded.catalog.summaries().map(|package| (package.name.clone(), Card::of(package))).collect();
-        Self { id, display_name: Self::display_name(loaded), catalog: Arc::clone(&loaded.catalog), cards }
+        let catalog = Arc::clone(&loaded.catalog);
+        let revision = REVISIONS.fetch_add(1, Ordering::Relaxed);
+        Self { revision, id, display_name: Self::display_name(loaded), catalog, cards }
     }
 
     fn display_name(loaded: &LoadedCatalog) -> String {
@@ -328,4 +351,53 @@ impl Card {
 pub(crate) fn display_name(metadata: &CsvMetadata, package: &str) -> String {
     let name = clean(metadata.display_name.trim());
     if name.is_empty() { clean(package) } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_engine::catalogs::CatalogRef;
+
+    use super::*;
+
+    fn loaded(catalog: &Arc<Catalog>) -> LoadedCatalog {
+        let reference = CatalogRef { namespace: "olm".into(), name: "community".into() };
+        LoadedCatalog::new(reference, Arc::clone(catalog))
+    }
+
+    fn catalog(description: &str) -> Arc<Catalog> {
+        let text =
+            format!("{{\"schema\":\"olm.package\",\"name\":\"p\",\"description\":\"{description}\"}}\n");
+        Arc::new(Catalog::from_bytes("test", text.as_bytes()))
+    }
+
+    #[test]
+    fn the_inputs_of_pages_change_with_the_content_and_the_settings_of_a_catalog() {
+        let known = SharedCatalogs::default();
+        let inputs = |loaded: Vec<LoadedCatalog>| {
+            let snapshot = Snapshot::of(loaded, &known);
+            (format!("{:?}", snapshot.inputs()), snapshot)
+        };
+        let one = catalog("a");
+        let (first, kept) = inputs(vec![loaded(&one)]);
+        assert_eq!(inputs(vec![loaded(&one)]).0, first, "nothing changed");
+        let changed = |change: fn(&mut LoadedCatalog)| {
+            let mut loaded = loaded(&one);
+            change(&mut loaded);
+            inputs(vec![loaded]).0
+        };
+        let mut all = vec![
+            first.clone(),
+            inputs(vec![]).0,
+            inputs(vec![loaded(&catalog("b"))]).0,
+            changed(|loaded| loaded.priority = 7),
+            changed(|loaded| loaded.publisher = "example".into()),
+            changed(|loaded| loaded.display_name = "Example".into()),
+            changed(|loaded| loaded.reference.name = "other".into()),
+        ];
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 7, "{all:#?}");
+        // a page then shows the age of the snapshot
+        assert!(Snapshot::stale("unreachable".into(), Some(&kept)).inputs().is_none());
+    }
 }

@@ -79,7 +79,7 @@ impl<K: Hash + Eq + Clone> Attempt<'_, K> {
 }
 
 /// Maximum number of streams.
-const MAX_STREAMS: usize = 256;
+const MAX_STREAMS: usize = 512;
 /// Maximum number of streams of one user.
 const MAX_STREAMS_OF_USER: usize = 24;
 

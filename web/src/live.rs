@@ -36,7 +36,7 @@ use crate::{
     inventory::Filter,
     pages::{installed, instance, operator},
     posted::Fields,
-    rights::ApprovalRights,
+    rights::ReviewedRights,
     session, validity,
 };
 
@@ -84,7 +84,7 @@ impl Subject {
         &self,
         app: &App,
         caller: &Caller,
-        rights: &mut ApprovalRights,
+        rights: &mut ReviewedRights,
     ) -> Result<RenderedView, WebError> {
         match self {
             Self::List(filter) => {
@@ -94,7 +94,7 @@ impl Subject {
                 );
                 let list = list?;
                 caller.set_installed(&list);
-                let cannot = rights.missing(&caller.client, &list).await;
+                let cannot = rights.cannot_approve(&caller.client, &list).await;
                 let html = installed::view(&list, filter, &snapshot, caller.csrf(), &cannot).into_string();
                 Ok(RenderedView { html, announcement: String::new() })
             }
@@ -188,7 +188,7 @@ async fn follow(app: &Arc<App>, caller: &Caller, subject: &Subject, sender: &mps
     let mut changes = subject.changes(&caller.client).await;
     let mut pause = Duration::ZERO;
     let mut validated = Instant::now();
-    let mut rights = ApprovalRights::default();
+    let mut rights = ReviewedRights::default();
     let mut sent = [0; 32];
     // Sets the delay after which the browser reconnects.
     if sender.send(Event::default().retry(Duration::from_secs(1)).comment("hello")).await.is_err() {

@@ -30,6 +30,11 @@ impl<'a> Right<'a> {
     pub(crate) fn of_olm(verb: &'a str, plural: &'a str, namespace: &'a str) -> Self {
         Self { verb, group: olm_api::names::GROUP, plural, namespace: Some(namespace) }
     }
+
+    fn owned(&self) -> OwnedRight {
+        let [verb, group, plural] = [self.verb, self.group, self.plural].map(str::to_owned);
+        (verb, group, plural, self.namespace.map(str::to_owned))
+    }
 }
 
 /// The missing right of the user for objects of a namespace; `None` when it is granted or the check fails.
@@ -39,36 +44,54 @@ pub(crate) async fn missing(client: &Client, verb: &str, plural: &str, namespace
 
 /// All missing rights of the user in one sentence; `None` when none is missing.
 pub(crate) async fn all_missing(client: &Client, rights: &[Right<'_>]) -> Option<String> {
-    // A failed check disables nothing: the API server decides on the request.
-    let reviews = rights.iter().map(|right| async move { !review(client, right).await.unwrap_or(true) });
-    let lacks: Vec<bool> = join_all(reviews).await;
-    sentence(rights.iter().zip(lacks).filter_map(|(right, lacks)| lacks.then_some(*right)))
+    ReviewedRights::default().all_missing(client, rights).await
 }
 
 /// Why the user cannot approve the pending plans of operators, by namespace.
 pub(crate) async fn cannot_approve(client: &Client, installed: &[Installed]) -> BTreeMap<String, String> {
-    ApprovalRights::default().missing(client, installed).await
+    ReviewedRights::default().cannot_approve(client, installed).await
 }
 
-/// The user's rights to approve plans. A page that is drawn repeatedly keeps them between redraws.
+/// Rights of the user that were reviewed before. A page that is drawn repeatedly keeps them between redraws.
 #[derive(Default)]
-pub(crate) struct ApprovalRights {
+pub(crate) struct ReviewedRights {
     reviewed: Option<Instant>,
-    /// The missing right by namespace; `None` where it is granted.
+    /// Whether a right is granted.
+    granted: BTreeMap<OwnedRight, bool>,
+    /// The missing right to approve plans by namespace; `None` where it is granted.
     by_namespace: BTreeMap<String, Option<String>>,
 }
 
-impl ApprovalRights {
+/// Verb, group, plural and namespace.
+type OwnedRight = (String, String, String, Option<String>);
+
+impl ReviewedRights {
+    fn expire(&mut self) {
+        if self.reviewed.is_none_or(|at| at.elapsed() >= REVIEWED_FOR) {
+            *self = Self { reviewed: Some(Instant::now()), ..Self::default() };
+        }
+    }
+
+    /// All missing rights of the user in one sentence; `None` when none is missing.
+    pub(crate) async fn all_missing(&mut self, client: &Client, rights: &[Right<'_>]) -> Option<String> {
+        self.expire();
+        let unknown = rights.iter().filter(|right| !self.granted.contains_key(&right.owned()));
+        let reviews =
+            unknown.map(|right| async move { Some((right.owned(), review(client, right).await.ok()?)) });
+        self.granted.extend(join_all(reviews).await.into_iter().flatten());
+        // A failed check disables nothing: the API server decides on the request.
+        let lacks = |right: &&Right<'_>| self.granted.get(&right.owned()) == Some(&false);
+        sentence(rights.iter().filter(lacks).copied())
+    }
+
     /// Why the user cannot approve the pending plans of operators, by namespace. Several namespaces need one access
     /// review if the user has the right everywhere, else one each.
-    pub(crate) async fn missing(
+    pub(crate) async fn cannot_approve(
         &mut self,
         client: &Client,
         installed: &[Installed],
     ) -> BTreeMap<String, String> {
-        if self.reviewed.is_none_or(|at| at.elapsed() >= REVIEWED_FOR) {
-            *self = Self { reviewed: Some(Instant::now()), ..Self::default() };
-        }
+        self.expire();
         let pending = installed.iter().filter(|one| one.status == Status::NeedsApproval);
         let namespaces: BTreeSet<&str> = pending.map(|one| one.namespace.as_str()).collect();
         let unknown: Vec<&str> =

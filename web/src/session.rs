@@ -44,6 +44,11 @@ impl Count {
     pub(crate) fn set(&self, count: usize) {
         self.0.store(count, Ordering::Relaxed);
     }
+
+    /// The present number, which does not change.
+    fn fixed(&self) -> Self {
+        Self(Arc::new(AtomicUsize::new(self.0.load(Ordering::Relaxed))))
+    }
 }
 
 /// The session of a user. The client carries the user's token.
@@ -156,6 +161,11 @@ impl Session {
         }
         Err(WebError::forbidden("the form belongs to another session")
             .hint("reload the page and submit the form again"))
+    }
+
+    /// The session with its present counts, which other requests do not change.
+    pub(crate) fn fixed(self) -> Self {
+        Self { installed: self.installed.fixed(), updates: self.updates.fixed(), ..self }
     }
 
     pub(crate) fn validated_ago(&self) -> Duration {

@@ -1,6 +1,7 @@
 //! Handlers, requested as by a browser.
 
 mod activity;
+mod browsing;
 mod cases;
 mod delivery;
 mod fake;

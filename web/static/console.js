@@ -120,7 +120,6 @@
       controller?.abort();
       controller = new AbortController();
       const fields = new FormData(form);
-      fields.delete("_csrf");
       const url = `${location.pathname}?${new URLSearchParams(fields)}`;
       const target = document.getElementById(id);
       target?.setAttribute("aria-busy", "true");

@@ -43,6 +43,7 @@ fn main() -> ExitCode {
 fn without_cluster(mut rows: Vec<Row>) -> Result<Vec<Row>> {
     rows.extend(parts::lifecycle_rows(None, None)?);
     rows.extend(parts::etcd_rows(None)?);
+    rows.extend(parts::console_rows()?);
     rows.extend(parts::signatures::rows()?);
     rows.extend(parts::rows()?);
     rows.extend(parts::resolver::rows()?);

@@ -89,16 +89,16 @@ fn input(field: &Field, values: &Values<'_>) -> Markup {
     let id = field.id();
     let value = text(field, values);
     let bad = values.problems.contains_key(&field.pointer).then_some("true");
-    let about = format!("{id}-help {id}-problem");
+    let about = field::described_by(&id, help(field).is_some(), bad.is_some());
     let hint = field.default.as_ref().map(plain);
     html! {
         @match &field.widget {
             Widget::Number { integer, min, max } => {
                 input type="number" id=(id) name=(field.pointer) value=(value) min=[min] max=[max]
-                    step=(if *integer { "1" } else { "any" }) placeholder=[hint] aria-invalid=[bad] aria-describedby=(about);
+                    step=(if *integer { "1" } else { "any" }) placeholder=[hint] aria-invalid=[bad] aria-describedby=[&about];
             }
             Widget::Select(options) => {
-                select id=(id) name=(field.pointer) aria-invalid=[bad] aria-describedby=(about) {
+                select id=(id) name=(field.pointer) aria-invalid=[bad] aria-describedby=[&about] {
                     @if !field.required || field.default.is_some() {
                         option value="" { @match &hint { Some(hint) => { "Default (" (hint) ")" }, None => "Not set" } }
                     }
@@ -108,20 +108,20 @@ fn input(field: &Field, values: &Values<'_>) -> Markup {
                 }
             }
             Widget::Password => {
-                input type="password" id=(id) name=(field.pointer) value=(value) autocomplete="new-password" aria-invalid=[bad] aria-describedby=(about);
+                input type="password" id=(id) name=(field.pointer) value=(value) autocomplete="new-password" aria-invalid=[bad] aria-describedby=[&about];
             }
             Widget::List => {
-                textarea id=(id) name=(field.pointer) rows="3" placeholder="one per line" aria-invalid=[bad] aria-describedby=(about) { "\n" (value) }
+                textarea id=(id) name=(field.pointer) rows="3" placeholder="one per line" aria-invalid=[bad] aria-describedby=[&about] { "\n" (value) }
             }
             Widget::Map => {
-                textarea id=(id) name=(field.pointer) rows="3" placeholder="key=value, one per line" aria-invalid=[bad] aria-describedby=(about) { "\n" (value) }
+                textarea id=(id) name=(field.pointer) rows="3" placeholder="key=value, one per line" aria-invalid=[bad] aria-describedby=[&about] { "\n" (value) }
             }
             Widget::Yaml => {
-                textarea id=(id) name=(field.pointer) rows="4" placeholder="YAML" spellcheck="false" aria-invalid=[bad] aria-describedby=(about) { "\n" (value) }
+                textarea id=(id) name=(field.pointer) rows="4" placeholder="YAML" spellcheck="false" aria-invalid=[bad] aria-describedby=[&about] { "\n" (value) }
             }
             _ => {
                 input type="text" id=(id) name=(field.pointer) value=(value) placeholder=[hint] autocomplete="off"
-                    spellcheck="false" aria-invalid=[bad] aria-describedby=(about);
+                    spellcheck="false" aria-invalid=[bad] aria-describedby=[&about];
             }
         }
     }

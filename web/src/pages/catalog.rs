@@ -91,13 +91,20 @@ struct Entry<'a> {
 }
 
 /// `GET /catalog`
-pub(crate) async fn page(State(app): State<Arc<App>>, caller: Caller, RawQuery(query): RawQuery) -> Response {
+pub(crate) async fn page(
+    State(app): State<Arc<App>>,
+    mut caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Response {
     let selection = Selection::parse(query.unwrap_or_default().as_bytes());
     let (snapshot, installed) =
         tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
     // Users without the right to list installed operators can still browse.
     if let Ok(installed) = &installed {
         caller.set_installed(installed);
+    }
+    if let Some(unchanged) = caller.confirm(&snapshot, installed.as_deref().ok()) {
+        return unchanged;
     }
     let entries = entries(&snapshot, &selection.text, installed.as_deref().unwrap_or_default());
     let items: Vec<Item> = entries.iter().map(|entry| item(entry, &snapshot)).collect();

@@ -231,7 +231,7 @@ fn facets() -> Markup {
 
 fn fields() -> Markup {
     let input = |id: &str, value: &str, wrong: bool| {
-        html! { input id=(id) type="text" name=(id) value=(value) aria-invalid=[wrong.then_some("true")] aria-describedby={ (id) "-help " (id) "-problem" }; }
+        html! { input id=(id) type="text" name=(id) value=(value) aria-invalid=[wrong.then_some("true")] aria-describedby=[field::described_by(id, true, wrong)]; }
     };
     let help = || Some(html! { "What the value means." });
     html! {

@@ -28,7 +28,7 @@ use crate::{
     rights::{self, Right},
     view::{
         banner,
-        field::Field as FormField,
+        field::{Field as FormField, described_by},
         layout::Section,
         parts::{self, Tone},
         tabs::{self, Tab, Target},
@@ -402,7 +402,7 @@ fn name_and_namespace(known: &KindData, state: &State<'_>) -> Markup {
                     @let input = html! {
                         input type="text" id=(id) name=(pointer) value=(value(pointer)) autocomplete="off" spellcheck="false"
                             list=[(label == "Namespace").then_some("namespaces")]
-                            aria-invalid=[problem.map(|_| "true")] aria-describedby={ (id) "-problem" };
+                            aria-invalid=[problem.map(|_| "true")] aria-describedby=[described_by(&id, false, problem.is_some())];
                     };
                     (FormField::new(&id, html! { (label) }).required(true).problem(problem).show(&input))
                 }

@@ -256,7 +256,6 @@ fn view(
             br;
         }
         form.split-form method="post" action=(found.href("install")) data-preview="plan" {
-            (parts::csrf(caller.csrf()))
             div.panel { div.body.stack {
                 (channel_and_version(found))
                 (namespace(&model.request.namespace, namespaces))
@@ -270,7 +269,10 @@ fn view(
                 // The script replaces these two with those of the next preview.
                 div #install-why { @if let Some(why) = &model.why_not { (parts::note(Tone::Warn, &html! { (clean(why)) })) } }
                 div.actions {
-                    span #install-action { button.button.primary #install disabled[model.why_not.is_some()] { "Install" } }
+                    // The other button sends the fields in a URL, which must not contain the token.
+                    span #install-action {
+                        button.button.primary #install disabled[model.why_not.is_some()] name="_csrf" value=(caller.csrf()) { "Install" }
+                    }
                     button.button formmethod="get" data-no-script="" { "Update plan" }
                     a.button.quiet href=(found.href("catalog")) { "Cancel" }
                 }
@@ -321,7 +323,7 @@ fn channel_and_version(found: &Found<'_>) -> Markup {
         }
     };
     let version = html! {
-        select #version name="version" aria-describedby="version-help" {
+        select #version name="version" aria-describedby=[(!found.newest).then_some("version-help")] {
             @for (i, bundle) in found.bundles().into_iter().enumerate() {
                 @let version = version_of(bundle);
                 option value=(if i == 0 { "" } else { &version }) selected[bundle.name == found.bundle.name] {

@@ -29,7 +29,7 @@ use crate::{
     error::WebError,
     links::{clean, encode},
     posted::Posted,
-    rights::{ApprovalRights, Right, all_missing},
+    rights::{ReviewedRights, Right},
     view::{
         layout::Section,
         parts::{self, Tone},
@@ -128,7 +128,7 @@ pub(crate) struct View {
 impl View {
     pub(crate) async fn read(
         caller: &Caller,
-        rights: &mut ApprovalRights,
+        rights: &mut ReviewedRights,
         namespace: &str,
         target: &str,
         tab: Tab,
@@ -136,7 +136,7 @@ impl View {
         let client = &caller.client;
         let needed = tab.rights(namespace);
         let (overview, missing) =
-            tokio::join!(olm_ops::overview(client, namespace, target), all_missing(client, &needed));
+            tokio::join!(olm_ops::overview(client, namespace, target), rights.all_missing(client, &needed));
         let overview = overview?;
         let content = match missing {
             Some(why) => Err(why),
@@ -151,7 +151,7 @@ impl View {
             }),
         };
         let one = std::slice::from_ref(&overview.timeline.installed);
-        let cannot_approve = rights.missing(client, one).await.remove(namespace);
+        let cannot_approve = rights.cannot_approve(client, one).await.remove(namespace);
         Ok(Self { overview, tab, cannot_approve, content })
     }
 
@@ -224,7 +224,7 @@ async fn show(
     target: &str,
     tab: Tab,
 ) -> Result<Response, WebError> {
-    let mut rights = ApprovalRights::default();
+    let mut rights = ReviewedRights::default();
     let (snapshot, view) = tokio::join!(
         app.catalogs.read(&caller.identity),
         View::read(caller, &mut rights, namespace, target, tab)

@@ -197,17 +197,20 @@ struct PermissionRow {
 /// `GET /catalog/{source}/{package}`
 pub(crate) async fn page(
     State(app): State<Arc<App>>,
-    caller: Caller,
+    mut caller: Caller,
     Path((source, package)): Path<(String, String)>,
     Query(selection): Query<Selection>,
 ) -> Result<Response, WebError> {
     let (snapshot, installed) =
         tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
+    let mut installed = installed.unwrap_or_default();
+    caller.set_installed(&installed);
+    if let Some(unchanged) = caller.confirm(&snapshot, Some(&installed)) {
+        return Ok(unchanged);
+    }
     let whole = read(&snapshot, &source, &package).await?;
     let found = Found::find(&snapshot, &source, &whole, &selection)?;
     let metadata = found.bundle.csv_metadata().unwrap_or_default();
-    let mut installed = installed.unwrap_or_default();
-    caller.set_installed(&installed);
     installed.retain(|i| i.package == found.package.name);
     let image = snapshot.loaded_of(found.source).and_then(|loaded| loaded.image.clone());
     let model = model(&found, &metadata, installed, image);

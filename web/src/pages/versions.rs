@@ -99,18 +99,21 @@ struct ChannelModel {
 /// `GET /catalog/{source}/{package}/versions`
 pub(crate) async fn page(
     State(app): State<Arc<App>>,
-    caller: Caller,
+    mut caller: Caller,
     Path((source, package)): Path<(String, String)>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, WebError> {
     let query = Query::parse(query.as_deref());
     let (snapshot, installed) =
         tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
+    let mut installed = installed.unwrap_or_default();
+    caller.set_installed(&installed);
+    if let Some(unchanged) = caller.confirm(&snapshot, Some(&installed)) {
+        return Ok(unchanged);
+    }
     let whole = package::read(&snapshot, &source, &package).await?;
     query.check(&whole)?;
     let found = Found::find(&snapshot, &source, &whole, &Selection::default())?;
-    let mut installed = installed.unwrap_or_default();
-    caller.set_installed(&installed);
     installed.retain(|one| one.package == whole.name);
 
     let mut graph = UpgradeGraph::new(&whole);

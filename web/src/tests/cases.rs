@@ -228,6 +228,11 @@ async fn one_click_installs_with_the_right_defaults() {
         "{}",
         page.text
     );
+    // a preview without scripts is a GET request with all fields, and its URL has no token
+    let form = &page.text[page.text.find("data-preview").unwrap()..];
+    let form = &form[..form.find("</form>").unwrap()];
+    assert!(form.contains("formmethod=\"get\"") && !form.contains("type=\"hidden\""), "{form}");
+    assert!(form.contains(&format!("id=\"install\" name=\"_csrf\" value=\"{}\"", browser.csrf)), "{form}");
     let done = browser
         .post("/install/olm.community/etcd", &[("namespace", "fresh"), ("updates", "automatic")])
         .await;

@@ -1,11 +1,12 @@
 //! Compression, entity tags and conditional requests.
 
-use std::io::Read as _;
+use std::{collections::HashMap, io::Read as _};
 
 use axum::body::Body;
 use flate2::read::GzDecoder;
 use http::{HeaderName, Method, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
+use sha2::{Digest as _, Sha256};
 use tower::ServiceExt as _;
 
 use super::{Browser, TOKEN, cookies, get};
@@ -132,6 +133,118 @@ async fn a_response_to_head_has_the_headers_of_the_page_and_no_body() {
     }
     assert!(body(answer).await.is_empty());
     assert_eq!(head(text(&page, header::ETAG)).await.unwrap().status(), StatusCode::NOT_MODIFIED);
+}
+
+/// The tag of a page is that of its inputs, so a page that shows something that is not among them would be confirmed
+/// after it changed.
+#[tokio::test]
+async fn pages_with_equal_tags_are_equal_whatever_changes() {
+    const BASE: &str = "/apis/operators.coreos.com/v1alpha1/namespaces/etcd";
+    let (browser, fake) = Browser::etcd().await;
+    let paths = [
+        "/catalog",
+        "/catalog?q=etcd",
+        "/catalog?state=installed",
+        "/catalog/community/etcd",
+        "/catalog/community/etcd?version=0.10.1",
+        "/catalog/community/etcd/versions",
+    ];
+    let plan = format!("{BASE}/installplans/install-abc");
+    let subscription = format!("{BASE}/subscriptions/etcd");
+    let csv = format!("{BASE}/clusterserviceversions/etcdoperator.v0.10.1");
+    let changes: [&dyn Fn(); 8] = [
+        &|| {},
+        // a step that changes nothing
+        &|| {},
+        &|| fake.change(&plan, |plan| plan["metadata"]["annotations"]["olm.planReview"] = "HIGH".into()),
+        &|| fake.change(&subscription, |one| one["spec"]["skipVersions"] = serde_json::json!(["0.11.0"])),
+        &|| fake.change(&csv, |csv| csv["spec"]["version"] = "0.10.2".into()),
+        &|| fake.change(&csv, |csv| csv["status"]["phase"] = "Failed".into()),
+        &|| drop(fake.remove(&plan)),
+        &|| drop(fake.remove(&subscription)),
+    ];
+    let mut known: HashMap<String, Vec<(String, Vec<u8>)>> = HashMap::new();
+    let mut pages = 0;
+    let mut confirmed = 0;
+    for change in changes {
+        change();
+        for theme in ["light", "dark"] {
+            for accept in ["text/html", "application/json"] {
+                for path in paths {
+                    let cookies = format!("{}; olm_theme={theme}", browser.cookie);
+                    let ask = async |tag: Option<&str>| {
+                        let mut request =
+                            get(path).header(header::COOKIE, &cookies).header(header::ACCEPT, accept);
+                        if let Some(tag) = tag {
+                            request = request.header(header::IF_NONE_MATCH, tag);
+                        }
+                        browser.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+                    };
+                    // the first request of a page updates the numbers of the navigation
+                    drop(ask(None).await);
+                    let response = ask(None).await;
+                    assert_eq!(response.status(), StatusCode::OK, "{path}");
+                    let tag = text(&response, header::ETAG).to_owned();
+                    let content = body(response).await;
+                    let again = ask(Some(&tag)).await;
+                    assert_eq!(again.status(), StatusCode::NOT_MODIFIED, "{path}");
+                    assert!(body(again).await.is_empty());
+                    // tags of the same page at earlier steps, and of the others at this one
+                    for (other, page) in known.get(path).into_iter().flatten() {
+                        let is_confirmed = ask(Some(other)).await.status() == StatusCode::NOT_MODIFIED;
+                        assert!(!is_confirmed || *page == content, "{path}: {other}");
+                        confirmed += usize::from(is_confirmed);
+                    }
+                    for (other, _) in
+                        known.values().filter_map(|all| all.last()).filter(|(other, _)| *other != tag)
+                    {
+                        assert_eq!(ask(Some(other)).await.status(), StatusCode::OK, "{path}");
+                    }
+                    let all = known.entry(path.to_owned()).or_default();
+                    if all.iter().all(|(other, _)| *other != tag) {
+                        all.push((tag, content));
+                        pages += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!((confirmed, pages), (24, 7 * 24));
+}
+
+#[tokio::test]
+async fn a_page_of_the_catalog_is_confirmed_by_what_it_is_made_of() {
+    let (browser, _) = Browser::etcd().await;
+    for path in ["/catalog", "/catalog/community/etcd", "/catalog/community/etcd/versions"] {
+        let page = fetch(&browser, path, &[]).await;
+        let tag = text(&page, header::ETAG).to_owned();
+        let content = body(page).await;
+        let digest = crate::session::hex(&Sha256::digest(&content)[..16]);
+        assert_ne!(tag.trim_matches('"'), digest, "{path}: the page was rendered for its tag");
+    }
+    // a page that does not exist is not confirmed
+    let any = (header::IF_NONE_MATCH, "*");
+    let response = fetch(&browser, "/catalog/community/nothing", &[any]).await;
+    assert_eq!(response.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_static_file_is_confirmed_and_compressed_once() {
+    let (browser, _) = Browser::etcd().await;
+    for asset in [&*crate::assets::CSS, &*crate::assets::SCRIPT, &*crate::assets::LOGO, &*crate::assets::FONT]
+    {
+        let first = fetch(&browser, &asset.url, &[]).await;
+        let tag = text(&first, header::ETAG).to_owned();
+        let known = (header::IF_NONE_MATCH, tag.as_str());
+        let again = fetch(&browser, &asset.url, &[known]).await;
+        assert_eq!((again.status(), text(&again, header::ETAG)), (StatusCode::NOT_MODIFIED, &*tag));
+        for name in [header::CACHE_CONTROL, header::VARY] {
+            assert_eq!(text(&again, name.clone()), text(&first, name.clone()), "{}: {name}", asset.url);
+        }
+        let first = body(first).await;
+        assert_eq!(first, body(fetch(&browser, &asset.url, &[]).await).await);
+        assert_eq!(asset.is_packed(), tag.ends_with("-gzip\""), "{}", asset.url);
+    }
 }
 
 #[tokio::test]

@@ -5,8 +5,12 @@ use serde_json::json;
 
 use super::{
     Browser,
-    fake::Fake,
-    lifecycle::{BASE, HOME, failing, upgraded, watch_one_namespace},
+    fake::{Fake, TOKEN},
+    lifecycle::{self, BASE, HOME, failing, upgraded, watch_one_namespace},
+};
+use crate::{
+    api_server::Token,
+    rights::{ReviewedRights, Right},
 };
 
 const TABS: [&str; 8] =
@@ -113,6 +117,28 @@ async fn a_tab_that_the_user_may_not_read_names_the_missing_rights() {
         assert_eq!((&json["code"], &json["why"]), (&json!("forbidden"), &json!(why)), "{json}");
     }
     assert_eq!(browser.get(&format!("{HOME}/permissions")).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn redraws_of_a_live_tab_keep_the_reviewed_rights() {
+    let fake = lifecycle::scene();
+    workload(&fake);
+    fake.deny("events");
+    let client = fake.api_server().client(&Token::new(TOKEN)).unwrap();
+    let mut rights = ReviewedRights::default();
+    let list = |group, plural| Right { verb: "list", group, plural, namespace: Some("etcd") };
+    let workloads = [list("apps", "deployments"), list("", "pods")];
+    let events = [list("", "events")];
+    for _ in 0..5 {
+        assert_eq!(rights.all_missing(&client, &workloads).await, None);
+        let why = rights.all_missing(&client, &events).await;
+        assert_eq!(why.as_deref(), Some("Missing permission: list events in namespace etcd."));
+    }
+    assert_eq!(fake.access_reviews(), 3);
+    // a page that is opened is reviewed anew
+    fake.allow();
+    assert_eq!(ReviewedRights::default().all_missing(&client, &events).await, None);
+    assert_eq!(fake.access_reviews(), 4);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use super::{
     lifecycle::{BASE, scene},
     loaded,
 };
-use crate::{api_server::Token, rights::ApprovalRights};
+use crate::{api_server::Token, rights::ReviewedRights};
 
 const PLAN: &str = "/apis/operators.coreos.com/v1alpha1/namespaces/etcd/installplans/install-abc";
 
@@ -192,17 +192,17 @@ async fn redraws_of_a_live_page_keep_the_reviewed_rights() {
     spread(&fake, &["a", "b"]);
     fake.deny("installplans");
     let client = fake.api_server().client(&Token::new(TOKEN)).unwrap();
-    let mut rights = ApprovalRights::default();
+    let mut rights = ReviewedRights::default();
     let installed = olm_ops::list_installed(&client, None).await.unwrap();
-    let first = rights.missing(&client, &installed).await;
+    let first = rights.cannot_approve(&client, &installed).await;
     assert_eq!((first.len(), fake.access_reviews()), (3, 4));
     for _ in 0..5 {
-        assert_eq!(rights.missing(&client, &installed).await, first);
+        assert_eq!(rights.cannot_approve(&client, &installed).await, first);
     }
     assert_eq!(fake.access_reviews(), 4);
     // only a namespace that is new to the page is reviewed
     spread(&fake, &["c"]);
     let installed = olm_ops::list_installed(&client, None).await.unwrap();
-    assert_eq!(rights.missing(&client, &installed).await.len(), 4);
+    assert_eq!(rights.cannot_approve(&client, &installed).await.len(), 4);
     assert_eq!(fake.access_reviews(), 5);
 }

@@ -65,6 +65,14 @@ impl<'a> Field<'a> {
     }
 }
 
+/// The elements that describe the input `id`, for its `aria-describedby`.
+pub(crate) fn described_by(id: &str, has_help: bool, has_problem: bool) -> Option<String> {
+    let parts = [(has_help, "-help"), (has_problem, "-problem")];
+    let ids: Vec<String> =
+        parts.into_iter().filter(|(has, _)| *has).map(|(_, suffix)| format!("{id}{suffix}")).collect();
+    (!ids.is_empty()).then(|| ids.join(" "))
+}
+
 /// What is wrong with the input `id`.
 pub(crate) fn problem(id: &str, text: &str) -> Markup {
     html! { p.problem id={ (id) "-problem" } { (Glyph::Warning.draw()) span { (clean(text)) } } }
@@ -94,5 +102,9 @@ mod tests {
         );
         assert!(html.contains("id=\"f-size-problem\"") && html.contains("must be &lt;7"), "{html}");
         assert!(!html.contains("f-size-help"), "{html}");
+        // only what exists describes the input
+        assert_eq!(described_by("f-size", false, true).as_deref(), Some("f-size-problem"));
+        assert_eq!(described_by("f-size", true, true).as_deref(), Some("f-size-help f-size-problem"));
+        assert_eq!(described_by("f-size", false, false), None);
     }
 }

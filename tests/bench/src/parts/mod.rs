@@ -1,10 +1,11 @@
 //! The parts of `make bench` that need no nodes: the full community catalog, loaded, stored, looked up and
 //! searched ([`rows`](mod@rows)), and resolved ([`resolver`]); installing and upgrading ([`lifecycle`]), with
 //! checks of the author's rights ([`authority`]), also in many namespaces ([`many`], [`scale`]); the etcd
-//! operator ([`etcd`]); the manager's memory, and the time without a leader ([`manager`]).
+//! operator ([`etcd`]); the console ([`console`]); the manager's memory, and the time without a leader ([`manager`]).
 
 mod authority;
 mod backup;
+mod console;
 mod etcd;
 mod grow;
 mod lifecycle;
@@ -33,6 +34,7 @@ pub(crate) use table::{Row, report};
 /// - `resolver`: the rows of the resolver and the plan engine;
 /// - `lifecycle [PART [NAMESPACES]]`: the rows of installing and upgrading, of the manager's process and of a large cluster;
 /// - `etcd [PART]`: the rows of the etcd operator;
+/// - `console`: the rows of the console;
 /// - `grow FACTOR FILE TARGET`: writes a catalog of JSON lines FACTOR times, with different names for each copy;
 /// - `--child …`: a step measured from outside, as a separate process.
 pub(crate) fn sub_mode() -> Option<ExitCode> {
@@ -42,11 +44,12 @@ pub(crate) fn sub_mode() -> Option<ExitCode> {
         "signatures" => signatures::rows().map(Some),
         "resolver" => resolver::rows().map(Some),
         "etcd" => etcd_rows(args.get(1).map(String::as_str)).map(Some),
+        "console" => console_rows().map(Some),
         "lifecycle" => lifecycle_rows(args.get(1).map(String::as_str), args.get(2)).map(Some),
         "grow" => grown(&args[1..]).map(|()| None),
         "--child" => steps::step(&args[1..]).map(|()| None),
         other => Err(anyhow::anyhow!(
-            "unknown argument {other:?}; known are catalog, resolver, lifecycle, etcd, grow, or none"
+            "unknown argument {other:?}; known are catalog, resolver, lifecycle, etcd, console, grow, or none"
         )),
     };
     Some(match done {
@@ -93,6 +96,11 @@ pub(crate) fn etcd_rows(part: Option<&str>) -> Result<Vec<Row>> {
         }?);
     }
     Ok(rows)
+}
+
+/// The pages and the memory of the console.
+pub(crate) fn console_rows() -> Result<Vec<Row>> {
+    in_runtime(console::rows())
 }
 
 /// All known parts, or the requested one.

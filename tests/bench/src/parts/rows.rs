@@ -212,7 +212,7 @@ fn cached(source: &Path, dir: &Path, rows: &mut Vec<Row>) -> Result<()> {
 }
 
 /// The package of the catalog with the longest channels.
-const LARGE_PACKAGE: &str = "gitlab-operator-kubernetes";
+pub(crate) const LARGE_PACKAGE: &str = "gitlab-operator-kubernetes";
 
 /// A drawing of 222 versions in 38 channels, all of which the reader picked.
 fn drawn(rows: &mut Vec<Row>) -> Result<()> {
