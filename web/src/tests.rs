@@ -2,6 +2,7 @@
 
 mod activity;
 mod cases;
+mod catalogs;
 mod delivery;
 mod fake;
 mod frame;
