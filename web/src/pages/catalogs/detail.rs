@@ -217,7 +217,7 @@ fn view(model: &Model, csrf: &str, failed: &Failed) -> Markup {
             (reading(model, csrf, failed))
             (problems(model))
             (users(model))
-            (happened(model))
+            (event_list(model))
             (commands(one))
         }
     }
@@ -351,7 +351,7 @@ pub(super) fn subscription(reference: &str) -> Markup {
     html! { a.name href=(home(namespace, name)) { (clean(name)) } span.muted { " in namespace " (clean(namespace)) } }
 }
 
-fn happened(model: &Model) -> Markup {
+fn event_list(model: &Model) -> Markup {
     let list: Option<Vec<Line<'_>>> = model.events.as_ref().map(|list| list.iter().map(line).collect());
     events::panel(list.as_deref().ok_or("Missing permission: list events."))
 }
