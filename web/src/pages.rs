@@ -2,6 +2,7 @@
 
 pub(crate) mod activity;
 pub(crate) mod catalog;
+pub(crate) mod catalogs;
 pub(crate) mod change;
 pub(crate) mod components;
 pub(crate) mod create;

@@ -53,6 +53,15 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             get(pages::uninstall::page).post(pages::uninstall::submit),
         )
         .route("/updates", get(pages::updates::page).post(pages::updates::approve_all))
+        .route("/catalogs", get(pages::catalogs::page))
+        .route("/catalogs/new", get(pages::catalogs::add::page).post(pages::catalogs::add::submit))
+        .route("/catalogs/{namespace}/{name}", get(pages::catalogs::detail::page))
+        .route("/catalogs/{namespace}/{name}/refresh", post(pages::catalogs::detail::refresh))
+        .route("/catalogs/{namespace}/{name}/interval", post(pages::catalogs::detail::interval))
+        .route(
+            "/catalogs/{namespace}/{name}/remove",
+            get(pages::catalogs::remove::page).post(pages::catalogs::remove::submit),
+        )
         .route("/activity", get(pages::activity::page))
         .route("/help/keyboard", get(pages::help::keyboard))
         .route("/doctor", get(pages::doctor::page).post(pages::doctor::apply_fix))

@@ -3,6 +3,7 @@
 mod activity;
 mod browsing;
 mod cases;
+mod catalogs;
 mod delivery;
 mod fake;
 mod frame;

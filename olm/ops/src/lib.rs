@@ -3,6 +3,7 @@
 //!
 //! Functions that access the cluster use the caller's client and permissions, and are idempotent.
 //!
+//! * [`catalogs`]: the catalogs of a cluster
 //! * [`doctor`]: what is wrong on a cluster, and the next step
 //! * [`manifests`]: the objects of an installation of olm
 //! * [`authority`]: who requested and who approved, as the API server records it
@@ -13,6 +14,7 @@ mod approve_all;
 pub mod authority;
 mod blockers;
 mod can_i;
+pub mod catalogs;
 mod choose;
 pub mod doctor;
 mod error;

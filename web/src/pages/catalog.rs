@@ -16,6 +16,7 @@ use crate::{
     caller::{Caller, Page},
     catalogs::{Card, Snapshot, Source},
     links::{clean, encode},
+    pages::catalogs,
     view::{
         facet::{self, Applied},
         layout::{Search, Section},
@@ -322,7 +323,9 @@ fn problems(model: &Model, snapshot: &Snapshot) -> Markup {
         @for source in model.sources.iter().filter(|s| s.problems > 0) {
             (parts::note(Tone::Info, &html! {
                 "Catalog " strong { (source.display_name) } " has " (parts::plural(source.problems, "problem"))
-                "; affected entries are omitted. " span.small.muted { "Details: " code { "kubectl describe catalogsource -n " (source.name.replacen('/', " ", 1)) } }
+                "; affected entries are omitted. "
+                @let (namespace, name) = source.name.split_once('/').unwrap_or(("", &source.name));
+                a href={ (catalogs::href(namespace, name)) "#problems" } { "Show the problems" }
             }))
         }
     }
@@ -406,7 +409,7 @@ fn no_catalog(model: &Model) -> Markup {
         return parts::empty(
             "No catalog yet",
             "The cluster has no serving CatalogSource, or its content is still loading. This page reloads every few seconds.",
-            Some(("/catalog", "Reload")),
+            Some(("/catalogs", "Show catalogs")),
         );
     }
     parts::empty("The catalogs are empty", "All catalogs are loaded and contain no packages.", None)

@@ -42,6 +42,8 @@ pub(crate) struct Fake {
     objects: Arc<Mutex<BTreeMap<String, Value>>>,
     /// Resources for which access reviews are denied, by plural.
     denied: Arc<Mutex<Vec<String>>>,
+    /// Paths whose requests are refused.
+    refused: Arc<Mutex<Vec<String>>>,
     /// The field manager of the last write, by path of the request.
     writers: Arc<Mutex<BTreeMap<String, String>>>,
 }
@@ -56,6 +58,7 @@ impl Default for Fake {
             access_reviews: Arc::default(),
             objects: Arc::default(),
             denied: Arc::default(),
+            refused: Arc::default(),
             writers: Arc::default(),
         }
     }
@@ -123,6 +126,11 @@ impl Fake {
     /// Denies access reviews for a resource.
     pub(crate) fn deny(&self, plural: &str) {
         self.denied.lock().unwrap().push(plural.to_owned());
+    }
+
+    /// Refuses requests for a path, as an API server whose access reviews are older.
+    pub(crate) fn refuse(&self, path: &str) {
+        self.refused.lock().unwrap().push(path.to_owned());
     }
 
     /// Allows all resources again.
@@ -203,6 +211,10 @@ async fn answer(
         )
         .into_response();
     }
+    if fake.refused.lock().unwrap().contains(&path) {
+        let message = format!("{path} is forbidden: User \"{user}\" cannot do this <b>");
+        return status(403, "Forbidden", &message, json!({}));
+    }
     if query.contains_key("watch") {
         return status(405, "MethodNotAllowed", "no watches here", json!({}));
     }
@@ -226,6 +238,17 @@ async fn answer(
             let mut object: Value = serde_json::from_slice(&body).unwrap();
             let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let to = format!("{path}/{name}");
+            let namespace = path.strip_suffix("/catalogsources").and_then(|path| path.rsplit('/').next());
+            if let Some(namespace) = namespace
+                && !objects.contains_key(&format!("/api/v1/namespaces/{namespace}"))
+            {
+                let message = format!("namespaces \"{namespace}\" not found");
+                return status(404, "NotFound", &message, json!({ "name": namespace, "kind": "namespaces" }));
+            }
+            if path.ends_with("/catalogsources") && object["spec"]["image"] == "quay.io/acme/refused:v1" {
+                let cause = json!({ "reason": "FieldValueInvalid", "field": "spec.image", "message": "is not allowed here" });
+                return status(422, "Invalid", "is invalid", json!({ "causes": [cause] }));
+            }
             if objects.contains_key(&to) {
                 return status(409, "AlreadyExists", &format!("\"{name}\" already exists"), json!({}));
             }

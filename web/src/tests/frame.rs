@@ -9,7 +9,7 @@ use super::{Browser, console_with, fake::Fake, get, send};
 async fn the_frame_leads_to_every_section_and_counts_installed_operators() {
     let (browser, _) = Browser::etcd().await;
     let page = browser.get("/catalog?q=etcd&category=Database").await;
-    for link in ["/catalog", "/installed", "/updates", "/instances", "/activity", "/doctor"] {
+    for link in ["/catalog", "/installed", "/updates", "/instances", "/catalogs", "/activity", "/doctor"] {
         assert!(page.text.contains(&format!("href=\"{link}\"")), "{link}: {}", page.text);
     }
     assert!(
@@ -20,7 +20,7 @@ async fn the_frame_leads_to_every_section_and_counts_installed_operators() {
     assert!(page.text.contains("id=\"nav-installed\">1</span>"), "{}", page.text);
     assert!(page.text.contains("id=\"nav-updates\">1</span>"), "{}", page.text);
     // below 720 px the rail has four pages, and "More" the others
-    assert_eq!(page.text.matches("<li class=\"not-in-bar\">").count(), 2, "{}", page.text);
+    assert_eq!(page.text.matches("<li class=\"not-in-bar\">").count(), 3, "{}", page.text);
     assert_eq!(page.text.matches("href=\"/doctor\"").count(), 2, "{}", page.text);
     // the name of the menu is not hidden from screen readers
     assert!(page.text.contains("<span class=\"more\">"), "{}", page.text);

@@ -504,6 +504,10 @@ async fn nothing_of_this_can_be_sent_from_elsewhere() {
         (format!("{HOME}/rollback"), "to=0.10.1&digest=sha256:0123456789abcdef"),
         (format!("{HOME}/uninstall"), "what=operator"),
         ("/doctor".to_owned(), "uid=u1"),
+        ("/catalogs/new".to_owned(), "source=operatorhub"),
+        ("/catalogs/olm/community/refresh".to_owned(), ""),
+        ("/catalogs/olm/community/interval".to_owned(), "interval=1m"),
+        ("/catalogs/olm/community/remove".to_owned(), ""),
     ] {
         let form = |site: &str, body: String| {
             Request::post(&path)

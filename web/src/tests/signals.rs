@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use http::StatusCode;
 
 use super::{
-    Browser,
+    Browser, catalogs,
     lifecycle::{BASE, HOME, upgraded},
 };
 
@@ -75,9 +75,14 @@ fn commands(page: &str) -> BTreeSet<String> {
 #[tokio::test]
 async fn printed_commands_are_listed() {
     let mut found = BTreeSet::new();
-    let (browser, _) = Browser::at(|_| {}).await;
+    let (browser, _) = Browser::at(|fake| catalogs::insert(fake, "olm", "community")).await;
     let install = "/install/olm.community/etcd";
     for path in [
+        "/catalogs/new?source=operatorhub".to_owned(),
+        "/catalogs/new?source=quay.io/acme/catalog:v1&name=acme&namespace=etcd&priority=-5&secrets=pull"
+            .to_owned(),
+        "/catalogs/olm/community".to_owned(),
+        "/catalogs/olm/community/remove".to_owned(),
         format!("{install}?namespace=fresh"),
         format!("{install}?namespace=fresh&version=0.10.1"),
         format!("{install}?namespace=default&channel=alpha&updates=manual"),

@@ -21,6 +21,7 @@ pub(crate) enum Glyph {
     Clock,
     Grid,
     Layers,
+    Books,
     Pulse,
     Search,
     More,
@@ -31,7 +32,7 @@ pub(crate) enum Glyph {
 }
 
 impl Glyph {
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Check,
         Self::Cross,
         Self::Warning,
@@ -48,6 +49,7 @@ impl Glyph {
         Self::Clock,
         Self::Grid,
         Self::Layers,
+        Self::Books,
         Self::Pulse,
         Self::Search,
         Self::More,
@@ -83,6 +85,9 @@ impl Glyph {
             Self::Clock => "<circle cx=\"8\" cy=\"8\" r=\"6.200\"/><path d=\"M8 4.500V8l2.500 1.500\"/>",
             Self::Grid => "<path d=\"M2.500 2.500h4v4h-4zm7 0h4v4h-4zm-7 7h4v4h-4zm7 0h4v4h-4z\"/>",
             Self::Layers => "<path d=\"m8 2 6 3-6 3-6-3zM2 8l6 3 6-3M2 11l6 3 6-3\"/>",
+            Self::Books => {
+                "<path d=\"M2 2.500h3v11H2zm5 0h3v11H7zm4.300.800 2.100-.400 1.600 10.300-2.100.400z\"/>"
+            }
             Self::Pulse => "<path d=\"M1.500 8.500h3l2-5 3 9 2-4h3\"/>",
             Self::Search => "<circle cx=\"7\" cy=\"7\" r=\"4.500\"/><path d=\"m10.500 10.500 3.500 3.500\"/>",
             Self::More => {

@@ -12,6 +12,7 @@ pub(crate) enum Section {
     Installed,
     Updates,
     Instances,
+    Catalogs,
     Activity,
     Doctor,
 }
@@ -43,11 +44,12 @@ pub(crate) struct Search {
 
 /// Pages of the rail, with the key that opens them after `g`. Below 720 px the first four are a bar at the bottom,
 /// and the others are part of "More".
-const NAV: [(Section, &str, &str, Glyph, &str); 6] = [
+const NAV: [(Section, &str, &str, Glyph, &str); 7] = [
     (Section::Catalog, "/catalog", "Catalog", Glyph::Grid, "c"),
     (Section::Installed, "/installed", "Installed", Glyph::Box, "i"),
     (Section::Updates, "/updates", "Updates", Glyph::Up, "u"),
     (Section::Instances, "/instances", "Instances", Glyph::Layers, "n"),
+    (Section::Catalogs, "/catalogs", "Catalogs", Glyph::Books, "s"),
     (Section::Activity, "/activity", "Activity", Glyph::Clock, "a"),
     (Section::Doctor, "/doctor", "Doctor", Glyph::Pulse, "d"),
 ];

@@ -70,6 +70,8 @@ impl<'a> Column<'a> {
 
 /// The class of the column that takes the remaining width; long lines in it are cut.
 pub(crate) const FILL: &str = "fill";
+/// The class of two columns that share most of the width; long lines in them are cut.
+pub(crate) const PART: &str = "part";
 /// The class of columns with numbers, such as versions and ages.
 pub(crate) const NUMBER: &str = "num nowrap";
 /// The class of the last column, with buttons.

@@ -4,7 +4,10 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
-use super::{CatalogAddArgs, CatalogRefreshArgs, CatalogRemoveArgs, CatalogSourcesArgs, OutputArgs};
+use super::{
+    CatalogAddArgs, CatalogIntervalArgs, CatalogRefreshArgs, CatalogRemoveArgs, CatalogSourcesArgs,
+    OutputArgs,
+};
 use crate::output::{Documents, Report};
 
 /// `olm catalog`.
@@ -43,6 +46,9 @@ pub enum CatalogCommand {
     /// Re-read catalogs of a cluster immediately.
     #[command(after_help = REFRESH)]
     Refresh(CatalogRefreshArgs),
+    /// Change how often the manager reads a catalog.
+    #[command(after_help = SET_INTERVAL)]
+    SetInterval(CatalogIntervalArgs),
     /// Remove a catalog from a cluster.
     #[command(after_help = REMOVE)]
     Remove(CatalogRemoveArgs),
@@ -101,6 +107,13 @@ Without a refresh, the manager reads a catalog at the interval of its CatalogSou
 Examples:
   olm catalog refresh operatorhub --wait
   olm catalog refresh --all";
+
+const SET_INTERVAL: &str = "\
+By default an image is read once, a server every 15 minutes, a ConfigMap or directory every 15 seconds.
+
+Examples:
+  olm catalog set-interval operatorhub 30m
+  olm catalog set-interval team-a/acme default";
 
 const REMOVE: &str = "\
 Installed operators are retained; without the catalog they get no upgrades.

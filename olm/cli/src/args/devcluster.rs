@@ -4,12 +4,10 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args as ClapArgs, Subcommand};
 use olm_api::CatalogSourceSpec;
+use olm_ops::catalogs::{known, known_names};
 
 use super::{OutputArgs, RegistryArgs, console::OidcArgs, sources::catalog_name};
-use crate::{
-    exit::Code,
-    source::{Remote, known, known_names},
-};
+use crate::{exit::Code, source::requested};
 
 /// `olm up`.
 #[derive(Debug, ClapArgs)]
@@ -289,8 +287,8 @@ fn up_catalog(text: &str) -> Result<UpCatalog, String> {
         let dir = dir.canonicalize().map_err(|e| format!("{}: {e}", dir.display()))?;
         return Ok(UpCatalog::Directory { name, dir });
     }
-    match Remote::parse(source) {
-        Ok(remote) => Ok(UpCatalog::Remote { name, spec: Box::new(remote.spec) }),
+    match requested(source) {
+        Ok(catalog) => Ok(UpCatalog::Remote { name, spec: Box::new(catalog.spec) }),
         Err(failure) if failure.code == Code::NotFound => {
             Err(format!("{source} is not a directory, an image, a URL or a known catalog"))
         }

@@ -238,8 +238,8 @@ impl Command {
     pub fn is_local(&self) -> bool {
         match self {
             Self::Catalog(args) => {
-                use CatalogCommand::{Add, Refresh, Remove};
-                !matches!(args.command, Add(_) | Refresh(_) | Remove(_))
+                use CatalogCommand::{Add, Refresh, Remove, SetInterval};
+                !matches!(args.command, Add(_) | Refresh(_) | SetInterval(_) | Remove(_))
             }
             Self::Bundle(args) => !matches!(args.command, BundleCommand::Run(_)),
             Self::Search(_) | Self::Show(_) | Self::Plan(_) | Self::Why(_) | Self::Graph(_) => true,

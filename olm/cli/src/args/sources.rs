@@ -1,7 +1,8 @@
-//! Arguments of the commands that add, list and remove the CatalogSources of a cluster.
+//! Arguments of the commands that add, list, change and remove the CatalogSources of a cluster.
 
 use clap::Args as ClapArgs;
 use olm_kube_schema::names::is_dns_label;
+use olm_ops::catalogs::PollInterval;
 
 use super::{OutputArgs, WaitArgs};
 
@@ -48,6 +49,32 @@ pub struct CatalogRefreshArgs {
     pub wait: WaitArgs,
     #[command(flatten)]
     pub out: OutputArgs,
+}
+
+/// `olm catalog set-interval`.
+#[derive(Debug, ClapArgs)]
+pub struct CatalogIntervalArgs {
+    /// CatalogSource, as NAME or NAMESPACE/NAME.
+    pub name: String,
+    /// Interval such as 10m or 1h30m, or `default` for that of the source type.
+    #[arg(value_parser = interval)]
+    pub interval: Interval,
+    #[command(flatten)]
+    pub out: OutputArgs,
+}
+
+/// A poll interval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Interval {
+    Default,
+    Every(PollInterval),
+}
+
+fn interval(text: &str) -> Result<Interval, String> {
+    match text {
+        "default" => Ok(Interval::Default),
+        text => PollInterval::parse(text).map(Interval::Every),
+    }
 }
 
 /// `olm catalog remove`.

@@ -82,6 +82,14 @@ pub async fn failed(client: &Client, error: kube::Error) -> Failure {
     error.into()
 }
 
+/// The failure of an operation on CatalogSources, as that of its request.
+pub async fn not_done(client: &Client, error: olm_ops::Error) -> Failure {
+    match error {
+        olm_ops::Error::Kube { source, .. } => failed(client, *source).await,
+        error => error.into(),
+    }
+}
+
 /// The failure of a cluster without a manager, or with one in another namespace than `home`.
 fn missing(found: Option<&installation::Installation>, home: &str) -> Option<Failure> {
     match found {

@@ -3,16 +3,13 @@
 
 pub mod cache;
 mod image;
-mod known;
 mod name;
 mod open;
 mod registry;
 mod remote;
 
 pub use image::{image_of, image_template};
-#[cfg(feature = "devcluster")]
-pub use known::{known, known_names};
 pub use name::Named;
 pub use open::{Opened, OpenedBundle, blocking, unread};
 pub use registry::{failure, options};
-pub use remote::Remote;
+pub use remote::requested;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use olm_catalog_sources::Source;
+use olm_ops::catalogs::{SourceRefusal, SourceText};
 
 use crate::exit::{Code, Failure};
 
@@ -23,31 +24,22 @@ pub enum Named {
 }
 
 impl Named {
-    /// Parses a name. The host decides whether it is an image, so that a mistyped path is never looked up in
-    /// a public registry.
+    /// Parses a name.
     pub fn parse(text: &str) -> Result<Self, Failure> {
-        if text.is_empty() {
-            return Err(Failure::new(Code::Usage, "the name of the source is empty"));
-        }
-        if text == "-" {
-            return Ok(Self::Stdin);
-        }
-        if let Some(rest) = text.strip_prefix("oci:") {
-            return layout(rest);
-        }
-        if let Some(reference) = text.strip_prefix("docker://") {
-            return Ok(Self::Source(Source::Image { reference: reference.to_owned() }));
-        }
-        if let Some(address) = text.strip_prefix("grpc://") {
-            return Ok(Self::Source(Source::Grpc { address: address.trim_end_matches('/').to_owned() }));
-        }
-        if text.starts_with("http://") || text.starts_with("https://") {
-            return Ok(Self::Source(Source::Http { url: text.to_owned() }));
-        }
-        if let Some((scheme, _)) = text.split_once("://") {
-            return Err(Failure::new(Code::Usage, format!("{scheme}:// is not a supported source"))
-                .hint("use oci:DIR, docker://, https://, http:// or grpc://"));
-        }
+        let is_image = match SourceText::of(text) {
+            SourceText::Empty => return Err(SourceRefusal::Empty.into()),
+            SourceText::Stdin => return Ok(Self::Stdin),
+            SourceText::Layout(rest) => return layout(rest),
+            SourceText::Image(reference) => {
+                return Ok(Self::Source(Source::Image { reference: reference.to_owned() }));
+            }
+            SourceText::Grpc(address) => {
+                return Ok(Self::Source(Source::Grpc { address: address.to_owned() }));
+            }
+            SourceText::Http(url) => return Ok(Self::Source(Source::Http { url: url.to_owned() })),
+            SourceText::Scheme(scheme) => return Err(SourceRefusal::Scheme(scheme.to_owned()).into()),
+            SourceText::Bare { is_image } => is_image,
+        };
         let path = PathBuf::from(text);
         match std::fs::metadata(&path) {
             Ok(found) if found.is_dir() => Ok(Self::folder(path)),
@@ -60,7 +52,7 @@ impl Named {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
                 Err(Failure::new(Code::Unexpected, format!("failed to read {text}: {error}")))
             }
-            Err(_) if is_image(text) => Ok(Self::Source(Source::Image { reference: text.to_owned() })),
+            Err(_) if is_image => Ok(Self::Source(Source::Image { reference: text.to_owned() })),
             Err(error) => Err(absent(text, &error)),
         }
     }
@@ -113,18 +105,6 @@ fn absent(text: &str, error: &std::io::Error) -> Failure {
         return failure.hint(format!("use docker://{text} for an image"));
     }
     failure
-}
-
-/// Whether the text is `HOST/PATH`, with a host that has a dot or a port, or is `localhost`.
-fn is_image(text: &str) -> bool {
-    text.split_once('/').is_some_and(|(host, path)| {
-        let host_like = host.contains(['.', ':']) || host == "localhost";
-        host_like
-            && !host.starts_with('.')
-            && !path.is_empty()
-            && !path.ends_with(".yaml")
-            && !path.ends_with(".json")
-    })
 }
 
 fn is_packed(path: &Path) -> bool {

@@ -12,14 +12,13 @@ mod remove;
 mod render;
 mod reporter;
 mod serve;
+mod set_interval;
 mod sources;
 mod validate;
 mod verify;
 
 pub use graph::print_graph;
 pub use read::load;
-#[cfg(feature = "devcluster")]
-pub use sources::{Reading, reading};
 
 use crate::{
     args::{CatalogCommand, CatalogCommandArgs, Global},
@@ -31,6 +30,7 @@ pub async fn run(global: &Global, args: CatalogCommandArgs) -> Result<(), Failur
         CatalogCommand::Add(args) => add::run(global, args).await,
         CatalogCommand::Sources(args) => sources::run(global, args).await,
         CatalogCommand::Refresh(args) => refresh::run(global, args).await,
+        CatalogCommand::SetInterval(args) => set_interval::run(global, args).await,
         CatalogCommand::Remove(args) => remove::run(global, args).await,
         CatalogCommand::Validate(args) => validate::run(args).await.map_err(Failure::unanswered),
         CatalogCommand::Build(args) => build::run(args).await,

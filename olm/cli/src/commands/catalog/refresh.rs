@@ -3,18 +3,11 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{ListParams, Patch, PatchParams},
-};
-use olm_api::{CatalogSource, names};
-use olm_engine::site::manager_namespace;
-use serde_json::json;
+use kube::{Api, Client, ResourceExt as _, api::ListParams};
+use olm_api::CatalogSource;
+use olm_ops::catalogs::{ClusterCatalog, Reading, reading};
 
-use super::{
-    remove::absent,
-    sources::{Reading, Row, reading},
-};
+use super::remove::named;
 use crate::{
     args::{CatalogRefreshArgs, Global},
     commands::catalogs,
@@ -29,16 +22,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 pub async fn run(global: &Global, args: CatalogRefreshArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let chosen = chosen(global, &client, args.name.as_deref()).await?;
-    let now = Timestamp::now().to_string();
-    let patch = json!({ "metadata": { "annotations": { names::ANNOTATION_REFRESH: now } } });
-    let params =
-        PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.to_owned()), ..PatchParams::default() };
+    let now = Timestamp::now();
     let mut sources = Vec::new();
     for source in chosen {
-        let patched =
-            api_of(&client, &source).patch(&source.name_any(), &params, &Patch::Merge(&patch)).await;
-        let patched =
-            patched.map_err(olm_ops::Error::kube(format!("patch CatalogSource {}", place(&source))))?;
+        let patched = olm_ops::catalogs::refresh(&client, &source, now).await?;
         eprintln!("requested a refresh of CatalogSource {}", place(&patched));
         sources.push(patched);
     }
@@ -46,10 +33,10 @@ pub async fn run(global: &Global, args: CatalogRefreshArgs) -> Result<(), Failur
     let mut rows = Vec::new();
     for source in sources {
         let source = match args.wait.wait {
-            true => handled(&api_of(&client, &source), source, &now, deadline).await?,
+            true => handled(&api_of(&client, &source), source, &now.to_string(), deadline).await?,
             false => source,
         };
-        rows.push(Row::of(&source));
+        rows.push(ClusterCatalog::of(&source));
     }
     Listing {
         items: &rows,
@@ -78,14 +65,7 @@ async fn chosen(global: &Global, client: &Client, name: Option<&str>) -> Result<
             Err(error) => Err(catalogs::failed(client, error).await),
         };
     };
-    let home = global.namespace.as_deref().unwrap_or(manager_namespace());
-    let (namespace, name) = name.split_once('/').unwrap_or((home, name));
-    let api = Api::<CatalogSource>::namespaced(client.clone(), namespace);
-    match api.get_opt(name).await {
-        Ok(Some(source)) => Ok(vec![source]),
-        Ok(None) => Err(absent(client, &api, namespace, name).await),
-        Err(error) => Err(catalogs::failed(client, error).await),
-    }
+    Ok(vec![named(global, client, name).await?])
 }
 
 fn api_of(client: &Client, source: &CatalogSource) -> Api<CatalogSource> {

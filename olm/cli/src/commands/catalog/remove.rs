@@ -2,13 +2,10 @@
 
 use std::fmt::Write as _;
 
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{DeleteParams, ListParams, Preconditions},
-};
-use olm_api::{CatalogSource, Subscription};
+use kube::{Api, Client, ResourceExt as _, api::ListParams};
+use olm_api::CatalogSource;
 use olm_engine::site::manager_namespace;
-use olm_ops::manifests::PART_OF;
+use olm_ops::catalogs::ClusterCatalog;
 use serde::Serialize;
 
 use crate::{
@@ -30,32 +27,26 @@ struct Removed {
 }
 
 pub async fn run(global: &Global, args: CatalogRemoveArgs) -> Result<(), Failure> {
-    let (namespace, name) = match args.name.split_once('/') {
-        Some(both) => both,
-        None => (global.namespace.as_deref().unwrap_or(manager_namespace()), args.name.as_str()),
-    };
     let client = context::connect(global).await?;
-    let api = Api::<CatalogSource>::namespaced(client.clone(), namespace);
-    let source = match api.get_opt(name).await {
-        Ok(Some(source)) => source,
-        Ok(None) => return Err(absent(&client, &api, namespace, name).await),
-        Err(error) => return Err(catalogs::failed(&client, error).await),
-    };
+    let source = named(global, &client, &args.name).await?;
+    let (namespace, name) = (&source.namespace().unwrap_or_default(), &source.name_any());
     let removed = Removed {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        subscriptions: users(&client, namespace, name).await?,
+        namespace: namespace.clone(),
+        name: name.clone(),
+        subscriptions: match olm_ops::catalogs::subscriptions_of(&client, namespace, name).await {
+            Ok(subscriptions) => subscriptions,
+            Err(error) => return Err(catalogs::not_done(&client, error).await),
+        },
     };
     if !args.yes && removed.subscriptions.as_ref().is_none_or(|users| !users.is_empty()) {
         // The operators would get no upgrades any more, so the user has to type the name.
         eprint!("{}", warning(&removed));
         confirm(name, "remove the catalog", &format!("CatalogSource {namespace}/{name} may be in use"))?;
     }
-    // Only the examined object is deleted, not a new one with its name.
-    let preconditions = Some(Preconditions { uid: source.uid(), resource_version: None });
-    let params = DeleteParams { preconditions, ..DeleteParams::default() };
-    api.delete(name, &params).await?;
-    if source.labels().get(PART_OF.0).is_some_and(|part_of| part_of == PART_OF.1) {
+    if let Err(error) = olm_ops::catalogs::remove(&client, &source).await {
+        return Err(catalogs::not_done(&client, error).await);
+    }
+    if ClusterCatalog::of(&source).part_of_olm {
         eprintln!(
             "warning: the catalog is part of the installation of olm; `olm self upgrade` creates it again"
         );
@@ -63,13 +54,20 @@ pub async fn run(global: &Global, args: CatalogRemoveArgs) -> Result<(), Failure
     print_one(&removed, &args.out.output, name, || format!("removed CatalogSource {namespace}/{name}"))
 }
 
+/// The CatalogSource of an argument, `NAME` or `NAMESPACE/NAME`.
+pub(super) async fn named(global: &Global, client: &Client, wanted: &str) -> Result<CatalogSource, Failure> {
+    let home = global.namespace.as_deref().unwrap_or(manager_namespace());
+    let (namespace, name) = wanted.split_once('/').unwrap_or((home, wanted));
+    let api = Api::<CatalogSource>::namespaced(client.clone(), namespace);
+    match api.get_opt(name).await {
+        Ok(Some(source)) => Ok(source),
+        Ok(None) => Err(absent(client, &api, namespace, name).await),
+        Err(error) => Err(catalogs::failed(client, error).await),
+    }
+}
+
 /// The failure of a missing CatalogSource, with similar names.
-pub(super) async fn absent(
-    client: &Client,
-    api: &Api<CatalogSource>,
-    namespace: &str,
-    name: &str,
-) -> Failure {
+async fn absent(client: &Client, api: &Api<CatalogSource>, namespace: &str, name: &str) -> Failure {
     let list = match api.list(&ListParams::default()).await {
         Ok(list) => list,
         // The kind does not exist either.
@@ -81,26 +79,6 @@ pub(super) async fn absent(
         nearest if nearest.is_empty() => failure.hint("`olm catalog sources` lists the catalogs"),
         nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
     }
-}
-
-/// The Subscriptions that use the catalog; `None` without the right to list them. A catalog in another namespace
-/// than the manager's is visible only from that namespace.
-async fn users(client: &Client, namespace: &str, name: &str) -> Result<Option<Vec<String>>, Failure> {
-    let api: Api<Subscription> = if namespace == manager_namespace() {
-        Api::all(client.clone())
-    } else {
-        Api::namespaced(client.clone(), namespace)
-    };
-    let list = match api.list(&ListParams::default()).await {
-        Ok(list) => list,
-        Err(kube::Error::Api(status)) if status.is_forbidden() => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let users = list.items.iter().filter(|subscription| {
-        subscription.spec.source == name && subscription.spec.source_namespace == namespace
-    });
-    let users = users.map(|user| format!("{}/{}", user.namespace().unwrap_or_default(), user.name_any()));
-    Ok(Some(users.collect()))
 }
 
 fn warning(removed: &Removed) -> String {

@@ -6,16 +6,9 @@ use std::time::{Duration, Instant};
 use kube::{Api, Client};
 use olm_api::CatalogSource;
 use olm_engine::site::manager_namespace;
+use olm_ops::catalogs::{Reading, reading};
 
-use crate::{
-    args::UpCatalog,
-    commands::{
-        catalog::{Reading, reading},
-        progress::Progress,
-    },
-    output::count,
-    prose::printable,
-};
+use crate::{args::UpCatalog, commands::progress::Progress, output::count, prose::printable};
 
 /// Time for a registry to respond before the warning.
 const LIMIT: Duration = Duration::from_secs(5);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use olm_api::CatalogSourceSpec;
 use olm_engine::catalogs::Problem;
+use olm_ops::catalogs::go_duration;
 
 use super::source::RequestedSource;
 
@@ -57,32 +58,6 @@ pub(super) fn jittered(every: Duration, random: f64) -> Duration {
 pub(super) fn back_off(failures: u32, random: f64) -> Duration {
     let doubled = FIRST_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(16));
     jittered(doubled.min(LONGEST_WAIT), random)
-}
-
-/// A Go duration such as `10m` or `1h30m`; `None` when it is invalid.
-fn go_duration(text: &str) -> Option<Duration> {
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let value: f64 = rest[..digits].parse().ok()?;
-        let unit = &rest[digits..];
-        let (seconds, length) = match unit {
-            u if u.starts_with("ms") => (value / 1e3, 2),
-            u if u.starts_with("ns") => (value / 1e9, 2),
-            u if u.starts_with("us") => (value / 1e6, 2),
-            u if u.starts_with('h') => (value * 3600.0, 1),
-            u if u.starts_with('m') => (value * 60.0, 1),
-            u if u.starts_with('s') => (value, 1),
-            _ => return None,
-        };
-        total = total.checked_add(Duration::try_from_secs_f64(seconds).ok()?)?;
-        rest = &unit[length..];
-    }
-    Some(total)
 }
 
 #[cfg(test)]
@@ -150,15 +125,5 @@ mod tests {
     fn waits_after_failures_double_up_to_five_minutes() {
         let waits: Vec<u64> = [1, 2, 3, 6, 7, 99].map(|n| back_off(n, 0.5).as_secs()).to_vec();
         assert_eq!(waits, [5, 10, 20, 160, 300, 300]);
-    }
-
-    #[test]
-    fn go_durations_are_read() {
-        assert_eq!(go_duration("10m"), Some(Duration::from_secs(600)));
-        assert_eq!(go_duration("1h30m"), Some(Duration::from_secs(5400)));
-        assert_eq!(go_duration("1.5s"), Some(Duration::from_millis(1500)));
-        assert_eq!(go_duration("250ms"), Some(Duration::from_millis(250)));
-        assert_eq!(go_duration("soon"), None);
-        assert_eq!(go_duration(""), None);
     }
 }

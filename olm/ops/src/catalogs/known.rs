@@ -9,9 +9,17 @@ pub struct Known {
     pub publisher: &'static str,
 }
 
-/// The images of Red Hat require a pull secret for registry.redhat.io. Their names are those of OpenShift;
+impl Known {
+    /// Whether the registry of the image requires a pull secret.
+    #[must_use]
+    pub fn requires_pull_secret(&self) -> bool {
+        self.image.starts_with("registry.redhat.io/")
+    }
+}
+
+/// The public catalogs with a short name. The images of Red Hat require a pull secret for registry.redhat.io. Their names are those of OpenShift;
 /// `community` is the shipped catalog.
-const KNOWN: &[Known] = &[
+pub const KNOWN: &[Known] = &[
     Known {
         name: "operatorhub",
         image: "quay.io/operatorhubio/catalog:latest",
@@ -38,11 +46,14 @@ const KNOWN: &[Known] = &[
     },
 ];
 
+/// The known catalog with this name.
+#[must_use]
 pub fn known(name: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.name == name)
 }
 
 /// The names of all known catalogs.
+#[must_use]
 pub fn known_names() -> Vec<&'static str> {
     KNOWN.iter().map(|known| known.name).collect()
 }
@@ -58,8 +69,9 @@ mod tests {
         let page = include_str!("../../../../docs/catalog-sources.md");
         for name in known_names() {
             let known = known(name).unwrap();
-            assert!(is_dns_label(name) && name != olm_ops::manifests::SHIPPED_CATALOG, "{name}");
-            assert!(page.contains(&format!("| `{name}` | `{}` |", known.image)), "{name}");
+            assert!(is_dns_label(name) && name != crate::manifests::SHIPPED_CATALOG, "{name}");
+            let access = if known.requires_pull_secret() { "`--pull-secret`" } else { "public" };
+            assert!(page.contains(&format!("| `{name}` | `{}` | {access} |", known.image)), "{name}");
         }
         assert!(known("operatorhb").is_none());
     }
