@@ -202,7 +202,7 @@ pub enum Command {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
-    /// Write the man pages, one per command, and commands.md (for packagers).
+    /// Write the man pages, one per command, and the command reference (for packagers).
     #[command(hide = true)]
     Man {
         /// Folder; created when it does not exist.
