@@ -152,9 +152,15 @@ impl From<ResourceError> for Failure {
 }
 
 impl From<&olm_catalog::Unknown> for Failure {
-    /// The error lists similar names.
+    /// The hint lists similar names.
     fn from(unknown: &olm_catalog::Unknown) -> Self {
-        Self::new(Code::NotFound, unknown.to_string())
+        let olm_catalog::Unknown { what, name, place, nearest, known } = unknown;
+        let failure = Self::new(Code::NotFound, format!("{what} `{name}` {place}"));
+        match (nearest.as_slice(), known.as_slice()) {
+            ([], []) => failure,
+            ([], known) => failure.hint(format!("available: {}", known.join(", "))),
+            (nearest, _) => failure.hint(format!("did you mean {}?", nearest.join(" or "))),
+        }
     }
 }
 
