@@ -73,6 +73,16 @@ fn every_argument_has_a_help_text() {
     }
 }
 
+/// Longer lines would be broken at any place, also within commands to copy.
+#[test]
+fn the_text_behind_the_options_fits_100_columns() {
+    for (name, command) in commands() {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 100).collect();
+        assert!(long.is_empty(), "{name}: {long:#?}");
+    }
+}
+
 #[test]
 fn every_example_is_a_command_line_of_its_command() {
     for (name, command) in commands() {

@@ -269,8 +269,8 @@ Examples:
   source <(olm completion zsh)      # in ~/.zshrc
   olm completion fish | source      # in ~/.config/fish/config.fish
 
-Packages, channels, versions, installed operators and namespaces are completed from a cache that other commands
-write; without a cluster they are omitted.";
+Packages, channels, versions, installed operators and namespaces are completed from a cache that
+other commands write; without a cluster they are omitted.";
 
 const PAUSE: &str = "\
 Examples:

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use clap::{Arg, Command, CommandFactory as _};
+use clap::{Arg, ArgAction, Command, CommandFactory as _};
 
 use crate::args::Args;
 
@@ -38,8 +38,8 @@ fn visible(command: &mut Command) -> impl Iterator<Item = &mut Command> {
 
 fn index(root: &mut Command) -> String {
     let mut out = format!(
-        "{GENERATED}# Commands\n\n{} `olm COMMAND --help` prints the same text, `man olm-COMMAND` where man \
-         pages are\ninstalled, and `kubectl olm COMMAND` runs the same commands.\n\n",
+        "{GENERATED}# Commands\n\n{}\n\n`olm COMMAND --help` prints the same text, and `man olm-COMMAND` where \
+         man pages are installed.\n`kubectl olm COMMAND` runs the same commands.\n\n",
         sentence(root)
     );
     out += &usage(root);
@@ -135,7 +135,8 @@ impl Help {
                 help.examples = lines.join("\n");
             } else if let Some((before, codes)) = part.split_once("Exit codes") {
                 help.notes.extend(Some(before.trim().to_owned()).filter(|before| !before.is_empty()));
-                help.exit_codes = Some(codes.trim_start_matches([':', ',']).trim().to_owned());
+                let codes = codes.trim_start_matches([':', ',']).trim_start_matches([' ', '\n']);
+                help.exit_codes = Some(codes.replace("\n  ", "\n").trim_end().to_owned());
             } else if !part.is_empty() {
                 help.notes.push(part.to_owned());
             }
@@ -149,7 +150,7 @@ fn tables(command: &Command, global: bool) -> String {
     let mut tables: Vec<(Option<&str>, String)> = Vec::new();
     for arg in command.get_arguments() {
         let is_own = arg.is_global_set() == global && !arg.is_hide_set();
-        if !is_own || matches!(arg.get_id().as_str(), "help" | "version") {
+        if !is_own || matches!(arg.get_action(), ArgAction::Help | ArgAction::Version) {
             continue;
         }
         let heading = arg.get_help_heading().filter(|_| !global);
@@ -159,7 +160,7 @@ fn tables(command: &Command, global: bool) -> String {
         }
     }
     let table = |(heading, rows): &(Option<&str>, String)| {
-        let heading = heading.unwrap_or("argument").to_lowercase();
+        let heading = heading.unwrap_or("argument");
         format!("| {heading} | meaning | default |\n| --- | --- | --- |\n{rows}")
     };
     tables.iter().map(table).collect::<Vec<_>>().join("\n")
@@ -246,6 +247,7 @@ mod tests {
                     "# olm install\n\nInstall an operator.\n",
                     "olm install [OPTIONS] <PACKAGE>",
                     "| `-c`, `--channel <CHANNEL>` |",
+                    "| `--version <VERSION>` |",
                     "<br>`manual`: ",
                     "| `5m` |",
                     "\nolm install etcd -n etcd --wait\n",

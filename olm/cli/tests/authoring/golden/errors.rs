@@ -151,7 +151,7 @@ fn a_refused_user_gets_the_missing_permission() {
             let Ok(mut stream) = stream else { continue };
             thread::spawn(move || {
                 let mut buffer = [0; 16 << 10];
-                let mut request = Vec::new();
+                let mut request = Vec::<u8>::new();
                 while !request.windows(4).any(|end| end == b"\r\n\r\n") {
                     match stream.read(&mut buffer) {
                         Ok(read @ 1..) => request.extend(&buffer[..read]),
