@@ -3,7 +3,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: demo test test-long bench build release crds protos sbom deps lint
+.PHONY: demo test test-long bench build release crds protos commands sbom deps lint
 
 ## demo: install what is missing, build, start a dev cluster with the etcd operator and a three-member etcd
 demo: deps
@@ -38,6 +38,10 @@ crds: deps
 ## protos: generate the gRPC API of catalogs from catalog/registry/proto
 protos: deps
 	OLM_GENERATE=1 $(CARGO) test --quiet -p olm-registry-api --test generated
+
+## commands: write the command reference in docs/commands, from the definitions in olm/cli/src/args
+commands: deps
+	UPDATE=1 $(CARGO) test --quiet -p olm --bin olm the_command_reference_is_current
 
 ## sbom: write an SBOM (CycloneDX) of each shipped program into target/sbom; TARGET names another Rust target
 sbom:

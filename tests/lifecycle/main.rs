@@ -15,6 +15,7 @@ mod bundles;
 mod catalog_add;
 mod catalogs;
 mod certificates;
+mod cli_output;
 mod csvs;
 mod deletions;
 mod dependencies;

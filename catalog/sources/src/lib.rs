@@ -8,6 +8,7 @@
 //! - [`signatures`](signatures()) discovers the signatures of an image, which `olm-signatures` verifies;
 //! - [`Revision`] identifies the content; with it, the next fetch of an unchanged source is a request of a few
 //!   hundred bytes;
+//! - an [`Observer`] in the options receives the progress of downloads and uploads;
 //! - [`SourceError`] has the failure, its cause, and a hint;
 //! - [`unpack_tar`] unpacks untrusted archives.
 //!
@@ -32,6 +33,7 @@ mod image;
 mod net;
 mod options;
 mod platforms;
+mod progress;
 mod push;
 mod reference;
 mod registry;
@@ -52,6 +54,7 @@ pub use fetch::{bundle, fetch, unpack_image};
 pub use image::{ImageConfig, image_names};
 pub use options::{Limits, Mirror, Options, Proxy, RATIO_FREE_BYTES, Timeouts};
 pub use platforms::image_platforms;
+pub use progress::{Observer, Transferred};
 pub use push::{Pushed, pin_image, push_image};
 pub use reference::{full_name, has_credentials};
 pub use signatures::{FoundSignatures, signatures};

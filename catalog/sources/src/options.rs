@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{credentials::Credentials, egress::Egress};
+use crate::{credentials::Credentials, egress::Egress, progress::Observer};
 
 /// Options for reading sources. The default reads public registries through the proxy of the environment.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +23,8 @@ pub struct Options {
     pub proxy: Proxy,
     pub limits: Limits,
     pub timeouts: Timeouts,
+    /// Receives the progress of transfers.
+    pub observer: Observer,
 }
 
 /// Mirrors for the images of a registry, a path of it, or one repository. The entry with the longest matching

@@ -12,6 +12,7 @@ use crate::{
     digest::{Digest, Hasher},
     error::{Exceeded, SourceError},
     net::{self, Http, Redirects, TransferRate},
+    progress::Transfer,
     registry,
     retry::{Attempts, Failure},
     source::{Revision, shown},
@@ -103,8 +104,10 @@ async fn download_once(
     let mut file = tokio::fs::File::create(&path).await.map_err(SourceError::io("create", &path))?;
     let (mut hasher, mut size, most) = (Hasher::sha256(), 0, http.options.limits.download_bytes);
     let mut pace = TransferRate::new(&http.options.timeouts);
+    let mut transfer = Transfer::begin(&http.options.observer, response.content_length().unwrap_or_default());
     while let Some(chunk) = response.chunk().await.map_err(|e| cut(net::failure(what, e), size))? {
         size += chunk.len() as u64;
+        transfer.moved(chunk.len());
         pace.received(chunk.len()).map_err(|failure| cut(failure, size))?;
         if size > most {
             return Err(Exceeded::new("it", "download_bytes", most).reading(what).into());

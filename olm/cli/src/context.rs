@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use kube::{
     Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
 use crate::{
@@ -30,12 +30,11 @@ pub async fn connect(global: &Global) -> Result<Client, Failure> {
 pub async fn config(global: &Global) -> Result<Config, Failure> {
     let options = KubeConfigOptions { context: global.context.clone(), ..KubeConfigOptions::default() };
     let mut config = if let Some(path) = &global.kubeconfig {
-        let kubeconfig = Kubeconfig::read_from(path)
-            .map_err(|e| Failure::new(Code::Usage, format!("failed to read {}: {e}", path.display())))?;
+        let kubeconfig =
+            Kubeconfig::read_from(path).map_err(|error| unreadable(&path.display().to_string(), &error))?;
         from_kubeconfig(kubeconfig, &options).await?
     } else if global.context.is_some() || has_user_kubeconfig() {
-        let kubeconfig = Kubeconfig::read()
-            .map_err(|e| Failure::new(Code::Usage, format!("failed to read the kubeconfig: {e}")))?;
+        let kubeconfig = Kubeconfig::read().map_err(|error| unreadable("of KUBECONFIG", &error))?;
         from_kubeconfig(kubeconfig, &options).await?
     } else if let Ok(config) = Config::incluster() {
         config
@@ -46,8 +45,8 @@ pub async fn config(global: &Global) -> Result<Config, Failure> {
                 .hint("start a dev cluster with `olm up`")
                 .hint("or select a cluster with --kubeconfig, --context or KUBECONFIG"));
         }
-        let kubeconfig = Kubeconfig::read_from(&path)
-            .map_err(|e| Failure::new(Code::Unexpected, format!("failed to read {}: {e}", path.display())))?;
+        let kubeconfig =
+            Kubeconfig::read_from(&path).map_err(|error| unreadable(&path.display().to_string(), &error))?;
         from_kubeconfig(kubeconfig, &options).await?
     };
     if let Some(user) = &global.impersonate {
@@ -65,6 +64,18 @@ fn has_user_kubeconfig() -> bool {
             std::env::var_os("HOME").is_some_and(|home| PathBuf::from(home).join(".kube/config").exists())
         }
     }
+}
+
+/// Only the first line of a cause is shown: the others quote the file, which contains credentials.
+fn unreadable(file: &str, error: &KubeconfigError) -> Failure {
+    let (verb, file, cause) = match error {
+        KubeconfigError::ReadConfig(error, path) => ("read", path.display().to_string(), error.to_string()),
+        KubeconfigError::Parse(error) => ("parse", file.to_owned(), error.to_string()),
+        error => ("read", file.to_owned(), error.to_string()),
+    };
+    let cause = cause.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    Failure::new(Code::Usage, format!("failed to {verb} kubeconfig {file}: {cause}"))
+        .hint("select a cluster with --kubeconfig, --context or KUBECONFIG")
 }
 
 async fn from_kubeconfig(kubeconfig: Kubeconfig, options: &KubeConfigOptions) -> Result<Config, Failure> {

@@ -68,8 +68,8 @@ Exit codes:
   3 not found                 8 waiting for approval (with --wait)
   4 refused                   9 not done for all (with --all)
                               130 interrupted
-  validate, diff, build --check, self status and plan --exit-code exit with 1 for \"not valid\", \"different\" or
-  \"not ready\", and with 10 when the check itself failed";
+  validate, diff, build --check, self status and plan --exit-code exit with 1 for \"not valid\",
+  \"different\" or \"not ready\", and with 10 when the check itself failed";
 
 /// A failed command: the error, and hints.
 #[derive(Debug)]
@@ -131,6 +131,9 @@ impl From<anyhow::Error> for Failure {
 
 impl From<olm_ops::Error> for Failure {
     fn from(error: olm_ops::Error) -> Self {
+        if let Some(failure) = unreachable(&error) {
+            return failure;
+        }
         let code = match error.kind() {
             Kind::Unexpected => Code::Unexpected,
             Kind::NotFound => Code::NotFound,
@@ -146,15 +149,24 @@ impl From<olm_ops::Error> for Failure {
 
 impl From<ResourceError> for Failure {
     fn from(error: ResourceError) -> Self {
+        if let Some(failure) = unreachable(&error) {
+            return failure;
+        }
         let code = if error.is_forbidden() { Code::Forbidden } else { Code::Unexpected };
         Self::new(code, error.to_string())
     }
 }
 
 impl From<&olm_catalog::Unknown> for Failure {
-    /// The error lists similar names.
+    /// The hint lists similar names.
     fn from(unknown: &olm_catalog::Unknown) -> Self {
-        Self::new(Code::NotFound, unknown.to_string())
+        let olm_catalog::Unknown { what, name, place, nearest, known } = unknown;
+        let failure = Self::new(Code::NotFound, format!("{what} `{name}` {place}"));
+        match (nearest.as_slice(), known.as_slice()) {
+            ([], []) => failure,
+            ([], known) => failure.hint(format!("available: {}", known.join(", "))),
+            (nearest, _) => failure.hint(format!("did you mean {}?", nearest.join(" or "))),
+        }
     }
 }
 
@@ -168,13 +180,7 @@ impl From<kube::Error> for Failure {
                 Self::new(Code::NotFound, status.message.clone())
             }
             kube::Error::Api(status) => Self::new(Code::Unexpected, status.message.clone()),
-            kube::Error::Service(_) | kube::Error::HyperError(_) => {
-                Self::new(Code::Unexpected, format!("failed to reach the cluster: {}", root_cause(&error)))
-                    .hint(
-                        "start a dev cluster with `olm up`, or select a cluster with --kubeconfig or \
-                        --context",
-                    )
-            }
+            error if is_unanswered(error) => no_answer(error),
             kube::Error::ProxyProtocolUnsupported { proxy_url } => Self::new(
                 Code::Usage,
                 format!("failed to use proxy {proxy_url}: unsupported scheme, expected http or socks5"),
@@ -189,6 +195,28 @@ impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Self::new(Code::Unexpected, error.to_string())
     }
+}
+
+fn is_unanswered(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Service(_) | kube::Error::HyperError(_))
+}
+
+fn no_answer(error: &kube::Error) -> Failure {
+    Failure::new(Code::Unexpected, format!("failed to reach the cluster: {}", root_cause(error)))
+        .hint("start a dev cluster with `olm up`, or select a cluster with --kubeconfig or --context")
+}
+
+/// The failure of a request that no server answered, whatever it was for.
+pub fn unreachable(error: &(dyn std::error::Error + 'static)) -> Option<Failure> {
+    let mut next = Some(error);
+    while let Some(at) = next {
+        let boxed = at.downcast_ref::<Box<kube::Error>>().map(AsRef::as_ref);
+        if let Some(found) = at.downcast_ref::<kube::Error>().or(boxed).filter(|found| is_unanswered(found)) {
+            return Some(no_answer(found));
+        }
+        next = at.source();
+    }
+    None
 }
 
 fn root_cause(error: &dyn std::error::Error) -> String {

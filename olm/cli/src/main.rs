@@ -1,6 +1,7 @@
 //! The command `olm`: installs, upgrades and removes operators; `olm up` starts a dev cluster.
 
 mod args;
+mod bars;
 mod commands;
 mod context;
 mod exit;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
+            bars::clear();
             failure.print(color);
             ExitCode::from(failure.code.as_u8())
         }

@@ -33,7 +33,7 @@ pub use manager::Manager;
 pub use operator::{Operator, crd};
 pub use registry::Registry;
 pub use replicas::Replicas;
-pub use served::{Process, Served};
+pub use served::{Process, Ran, Served};
 pub use server::{assets, local_address};
 pub use snapshot::{Snapshot, of_cluster};
 pub use waiting::{PATIENCE, condition, text};

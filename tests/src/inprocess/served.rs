@@ -96,12 +96,29 @@ impl Served {
     /// # Errors
     /// When it cannot be started.
     pub async fn olm(&self, args: &[&str]) -> Result<(String, String)> {
+        self.ran(args).await.map(|ran| (ran.out, ran.err))
+    }
+
+    /// The same with the exit code.
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn ran(&self, args: &[&str]) -> Result<Ran> {
         let mut command = crate::cluster::olm();
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(args);
         let out = tokio::task::spawn_blocking(move || crate::cluster::run(command, None)).await??;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok((text(&out.stdout), text(&out.stderr)))
+        Ok(Ran { code: out.status.code(), out: text(&out.stdout), err: text(&out.stderr) })
     }
+}
+
+/// The result of a command.
+pub struct Ran {
+    /// `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
 }
 
 /// A manager process, killed on drop.

@@ -28,6 +28,7 @@ use crate::{
     image::manifest::{ACCEPTED, Descriptor, Pinned},
     net::{self, Http, Redirects, TransferRate},
     options::Options,
+    progress::Transfer,
     reference::{Reference, host_of},
     retry::{Attempts, Failure},
 };
@@ -257,8 +258,9 @@ impl<'a> Repository<'a> {
             return Err(Exceeded::new("it", "download_bytes", most).reading(what));
         }
         let file = tokio::fs::File::create(path).await.map_err(SourceError::io("create", path))?;
-        let mut download =
-            Download { blob, what: &what, path, file, hasher: blob.digest.hasher(), written: 0 };
+        let transfer = Transfer::begin(&self.http.options.observer, blob.size);
+        let hasher = blob.digest.hasher();
+        let mut download = Download { blob, what: &what, path, file, hasher, written: 0, transfer };
         let mut attempts = Attempts::new(&self.http.options.timeouts, &what);
         loop {
             match self.blob_once(&mut download).await {
@@ -415,6 +417,7 @@ struct Download<'d> {
     file: tokio::fs::File,
     hasher: Hasher,
     written: u64,
+    transfer: Transfer,
 }
 
 impl Download<'_> {
@@ -426,6 +429,7 @@ impl Download<'_> {
                 Err(error) => return Err(self.cut(net::failure(self.what, error))),
             };
             self.written += chunk.len() as u64;
+            self.transfer.moved(chunk.len());
             pace.received(chunk.len()).map_err(|failure| self.cut(failure))?;
             if self.written > self.blob.size {
                 let reason = format!("longer than the {} bytes of the manifest", self.blob.size);
@@ -470,6 +474,7 @@ impl Download<'_> {
     async fn restart(&mut self) -> Result<(), SourceError> {
         self.hasher = self.blob.digest.hasher();
         self.written = 0;
+        self.transfer.restart();
         self.file.set_len(0).await.map_err(SourceError::io("truncate", self.path))?;
         self.file.rewind().await.map_err(SourceError::io("truncate", self.path))?;
         Ok(())

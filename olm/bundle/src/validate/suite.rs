@@ -32,7 +32,7 @@ pub enum Suite {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SuiteError {
     #[error(
-        "unknown suite of validators {name:?}{hint}; expected one of {known} and suite=operatorframework"
+        "unknown validator {name:?}; expected one of {known}, or suite=operatorframework{hint}"
     )]
     Unknown {
         name: String,

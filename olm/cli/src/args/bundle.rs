@@ -21,8 +21,8 @@ Examples:
   olm bundle run ./bundle -n demo
 
 A BUNDLE is a folder or an image with one version of an operator:
-  manifests/*.yaml            one ClusterServiceVersion, its CustomResourceDefinitions and other manifests
-  metadata/annotations.yaml   package, channels and default channel
+  manifests/*.yaml           one ClusterServiceVersion, its CustomResourceDefinitions and other manifests
+  metadata/annotations.yaml  package, channels and default channel
 A BUNDLE is also an archive, or an image in an OCI layout (oci:DIR[:NAME]).";
 
 /// Subcommands of `olm bundle`.
@@ -57,7 +57,8 @@ Examples:
 const VALIDATE: &str = "\
 Examples:
   olm bundle validate ./bundle
-  olm bundle validate ./bundle --select-optional suite=operatorframework --optional-values k8s-version=1.25
+  olm bundle validate ./bundle --select-optional suite=operatorframework \\
+    --optional-values k8s-version=1.25
   olm bundle validate --list-optional
 
 Exit codes: 0 valid, 1 not valid, 3 bundle not found, 10 bundle not checked.";

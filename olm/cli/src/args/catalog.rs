@@ -132,7 +132,8 @@ Exit codes: 0 valid, 1 not valid, 3 source not found, 10 source not checked.";
 
 const BUILD: &str = "\
 Examples:
-  olm catalog build ./community-operators -o ./catalog --image-template 'registry.example/{package}:v{version}'
+  olm catalog build ./community-operators -o ./catalog \\
+    --image-template 'registry.example/{package}:v{version}'
   olm catalog build ./bundles --inline -o ./catalog --check
   olm catalog build --template semver.yaml > catalog.yaml
 
@@ -178,7 +179,7 @@ const VERIFY: &str = "\
 Examples:
   olm catalog verify quay.io/acme/catalog:latest --key cosign.pub
   olm catalog verify quay.io/acme/catalog:latest \\
-    --certificate-identity https://github.com/acme/catalog/.github/workflows/release.yml@refs/heads/main \\
+    --certificate-identity https://github.com/acme/catalog/.github/workflows/ci.yml@refs/tags/v1 \\
     --certificate-oidc-issuer https://token.actions.githubusercontent.com
   olm catalog verify oci:./mirror:quay.io/acme/operator:v1 --key cosign.pub -o json
 

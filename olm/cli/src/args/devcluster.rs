@@ -182,7 +182,9 @@ Examples:
 
 const SLOW: &str = "\
 Examples:
-  olm dev fault slow example-0 --stop 500 --run 50 -n etcd";
+  olm dev fault slow example-0 --stop 500 --run 50 -n etcd
+
+Network and disk are not affected.";
 
 const KILL: &str = "\
 Examples:
@@ -220,8 +222,7 @@ pub enum FaultCommand {
         #[arg(required = true, value_name = "POD")]
         pods: Vec<String>,
     },
-    /// Stop and continue all processes of a pod in turns. The processes become slower; network and disk are not
-    /// affected.
+    /// Slow down a pod: stop and continue all its processes in turns.
     #[command(after_help = SLOW)]
     Slow {
         /// Pods.

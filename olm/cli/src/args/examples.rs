@@ -51,8 +51,35 @@ fn the_help_of_every_command_has_one_line_and_examples() {
     assert!(commands.len() > 50, "{}", commands.len());
     for (name, command) in &commands {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        assert!(!about.is_empty() && !about.contains('\n'), "{name}: {about:?}");
+        let sentences = about.contains(". ") || about.contains('\n');
+        assert!(!about.is_empty() && !sentences, "{name}: {about:?}");
         assert!(!examples(command).is_empty(), "{name}: the help has no section `Examples:`");
+    }
+}
+
+#[test]
+fn every_argument_has_a_help_text() {
+    for (name, command) in commands() {
+        for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            let starts = help.starts_with(|c: char| !c.is_ascii_lowercase());
+            assert!(!help.is_empty() && starts, "{name} {arg}: {help:?}");
+            for value in arg.get_possible_values().iter().filter(|_| arg.get_action().takes_values()) {
+                // The names of shells, true and false say it all.
+                let is_plain = name == "olm completion" || matches!(value.get_name(), "true" | "false");
+                assert!(is_plain || value.get_help().is_some(), "{name} {arg} {}", value.get_name());
+            }
+        }
+    }
+}
+
+/// Longer lines would be broken at any place, also within commands to copy.
+#[test]
+fn the_text_behind_the_options_fits_100_columns() {
+    for (name, command) in commands() {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 100).collect();
+        assert!(long.is_empty(), "{name}: {long:#?}");
     }
 }
 

@@ -18,8 +18,8 @@ Examples:
   olm instances etcd
   olm instances etcd -n etcd -o wide
 
-Kinds and namespaces that you may not list are reported on standard error; exit code 7 when nothing could be
-listed.";
+Kinds and namespaces that you may not list are reported on standard error; exit code 7 when
+nothing could be listed.";
 
 /// `olm logs`.
 #[derive(Debug, ClapArgs)]
@@ -54,7 +54,8 @@ Examples:
   olm logs etcd -n etcd --follow --tail 20
   olm logs etcd --previous
 
-The logs are those of the operator's own pods. With several containers, each line begins with [POD/CONTAINER].";
+The logs are those of the operator's own pods. With several containers, each line begins with
+[POD/CONTAINER].";
 
 /// `olm events`.
 #[derive(Debug, ClapArgs)]
@@ -75,7 +76,8 @@ Examples:
   olm events etcd
   olm events etcd -n etcd --warnings
 
-The events are those of the Subscription, its plans, the version, and the operator's Deployments and pods.";
+The events are those of the Subscription, its plans, the version, and the operator's Deployments
+and pods.";
 
 /// `olm can-i`.
 #[derive(Debug, ClapArgs)]
@@ -97,8 +99,8 @@ Examples:
   olm can-i approve etcd -n team-a
   olm can-i uninstall etcd --as ada
 
-Exit codes: 0 yes, 7 no (the missing permissions are listed), 8 yes, but the plan would wait for an approver with
-more permissions.";
+Exit codes: 0 yes, 7 no (the missing permissions are listed), 8 yes, but the plan would wait for
+an approver with more permissions.";
 
 /// An operation that rights are checked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -202,7 +202,7 @@ pub enum Command {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
-    /// Write the man pages, one per command, and commands.md (for packagers).
+    /// Write the man pages, one per command, and the command reference (for packagers).
     #[command(hide = true)]
     Man {
         /// Folder; created when it does not exist.
@@ -269,8 +269,8 @@ Examples:
   source <(olm completion zsh)      # in ~/.zshrc
   olm completion fish | source      # in ~/.config/fish/config.fish
 
-Packages, channels, versions, installed operators and namespaces are completed from a cache that other commands
-write; without a cluster they are omitted.";
+Packages, channels, versions, installed operators and namespaces are completed from a cache that
+other commands write; without a cluster they are omitted.";
 
 const PAUSE: &str = "\
 Examples:

@@ -158,8 +158,8 @@ Examples:
   olm approve etcd --wait --timeout 2m
   olm approve --all
 
-With --all, a plan that adds HIGH permissions, deletes objects, installs other operators or has warnings is listed
-and not approved; exit code 9.";
+With --all, a plan that adds HIGH permissions, deletes objects, installs other operators or has
+warnings is listed and not approved; exit code 9.";
 
 /// `olm upgrade`.
 #[derive(Debug, ClapArgs)]
@@ -189,8 +189,8 @@ Examples:
   olm upgrade etcd --to 0.11.0
   olm upgrade --all
 
-With --all, operators with a plan that adds HIGH permissions, deletes objects, installs other operators or has
-warnings are listed and not upgraded; exit code 9.";
+With --all, operators with a plan that adds HIGH permissions, deletes objects, installs other
+operators or has warnings are listed and not upgraded; exit code 9.";
 
 /// `olm list`.
 #[derive(Debug, ClapArgs)]

@@ -62,8 +62,9 @@ Examples:
   olm plan install etcd --catalog-dir ./catalog --kube-version 1.33
   olm plan install etcd -o json | jq .permissions
 
-Exit codes: 0 the plan can be applied, 3 package, channel or version not found, 4 a finding blocks the plan,
-5 no version satisfies the request. With --exit-code: 0 no changes, 1 changes, greater than 1 as above.";
+Exit codes: 0 the plan can be applied, 3 package, channel or version not found, 4 a finding
+blocks the plan, 5 no version satisfies the request. With --exit-code: 0 no changes, 1 changes,
+greater than 1 as above.";
 
 const PLAN_UPGRADE: &str = "\
 Examples:
@@ -78,8 +79,8 @@ Examples:
   olm plan rollback etcd -n etcd
   olm plan rollback etcd --version 0.10.0
 
-The default of --version is that of `olm rollback`; without a cluster it is the version that the installed version
-replaces. Exit codes: as `olm plan install`.";
+The default of --version is that of `olm rollback`; without a cluster it is the version that the
+installed version replaces. Exit codes: as `olm plan install`.";
 
 const PLAN_UNINSTALL: &str = "\
 Examples:
@@ -164,8 +165,8 @@ Examples:
   olm why etcd --version 0.11.0
   olm why etcd --catalog-dir ./catalog --installed etcdoperator.v0.9.2
 
-Exit codes: 0 a version was selected, 3 package, channel or version not found, 5 no version satisfies the request
-(the reasons are printed).";
+Exit codes: 0 a version was selected, 3 package, channel or version not found, 5 no version
+satisfies the request (the reasons are printed).";
 
 /// `olm graph`.
 #[derive(Debug, ClapArgs)]
@@ -196,7 +197,8 @@ Examples:
   olm graph etcd --from 0.9.0 --to 0.9.4
   olm graph etcd --catalog-dir ./catalog -o svg > etcd.svg
 
-Exit codes: 0 done, 3 package, channel or version not found, 5 no upgrade path between the two versions.";
+Exit codes: 0 done, 3 package, channel or version not found, 5 no upgrade path between the two
+versions.";
 
 /// Base of the comparison.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

@@ -37,5 +37,6 @@ Examples:
   olm policy test -f policy.yaml
   olm policy test -f policy.yaml -n team-a -o json
 
-Without --namespace, all namespaces are checked. Exit codes: 0 no refusals, 1 an operator would be refused or wait
-for a second approver, 2 the file is not valid, 10 some namespaces or objects were not checked.";
+Without --namespace, all namespaces are checked. Exit codes: 0 no refusals, 1 an operator would
+be refused or wait for a second approver, 2 the file is not valid, 10 some namespaces or objects
+were not checked.";

@@ -95,9 +95,9 @@ Examples:
   olm rollback etcd -n etcd --wait
   olm rollback etcd --to 0.10.1
 
-The command changes the Subscription: it pins the version, allows a change against the catalog's upgrade edges, and
-pauses the operator at that version. Where plans require approval, it approves the plan of the rollback. A rollback
-that loses data is refused; `olm plan rollback` previews it.
+The command changes the Subscription: it pins the version, allows a change against the catalog's
+upgrade edges, and pauses the operator at that version. Where plans require approval, it approves
+the plan of the rollback. A rollback that loses data is refused; `olm plan rollback` previews it.
 To resume upgrades: olm unpin NAME; olm resume NAME";
 
 pub(super) const HISTORY: &str = "\

@@ -14,7 +14,7 @@ use super::{catalog, self_manage::not_installed};
 use crate::{
     args::{CatalogArgs, Global, RegistryArgs},
     context,
-    exit::{Code, Failure},
+    exit::{self, Code, Failure},
     names,
 };
 
@@ -49,8 +49,8 @@ pub async fn fetch(client: Client) -> Result<Vec<LoadedCatalog>, Failure> {
 
 /// Why the manager did not serve the catalogs: it is missing, or the error of the request.
 pub async fn unreachable(client: &Client, error: &FetchError) -> Failure {
-    if let Some(forbidden) = forbidden(error) {
-        return forbidden;
+    if let Some(failure) = forbidden(error).or_else(|| exit::unreachable(error)) {
+        return failure;
     }
     // Without the right to find it, the error of the request remains.
     let missing =
@@ -148,7 +148,7 @@ fn unknown(catalogs: &[LoadedCatalog], wanted: &str) -> Failure {
     let names = catalogs.iter().map(|c| c.reference.name.as_str());
     let failure = Failure::new(Code::NotFound, format!("catalog `{wanted}` not found"));
     match olm_version::suggest(wanted, names, 3) {
-        nearest if nearest.is_empty() => failure,
+        nearest if nearest.is_empty() => failure.hint("`olm catalog sources` lists the catalogs"),
         nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
     }
 }

@@ -42,7 +42,11 @@ pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
     }
     print_one(&result, &args.out.output, &result.subscription, || {
         let version = result.plan.to.clone().unwrap_or_default();
-        let done = if args.wait.wait { "is installed" } else { "will be installed" };
+        let done = match (args.wait.wait, result.changed) {
+            (true, _) => "is installed",
+            (false, true) => "will be installed",
+            (false, false) => "is unchanged",
+        };
         let mut text = format!("{} {version} {done} in namespace {}", result.package, result.namespace);
         if !args.wait.wait {
             let _ =

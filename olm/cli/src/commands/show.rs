@@ -194,6 +194,6 @@ fn text(shown: &Shown) -> String {
             ]);
         }
     }
-    let _ = write!(out, "\n{}", table(&["CHANNEL", "VERSION", "BUNDLE", "UPGRADES FROM", ""], &rows));
+    let _ = write!(out, "\n{}", table(&["CHANNEL", "VERSION", "BUNDLE", "UPGRADES FROM", "STATUS"], &rows));
     out
 }

@@ -6,6 +6,7 @@ use olm_catalog_sources::{Options, SourceError};
 
 use crate::{
     args::RegistryArgs,
+    bars::Transfers,
     exit::{Code, Failure},
 };
 
@@ -13,6 +14,7 @@ pub fn options(args: &RegistryArgs) -> Result<Options, Failure> {
     let mut options = Options {
         plain_http: args.plain_http.clone(),
         skip_tls_verify: args.skip_tls_verify.clone(),
+        observer: Transfers::new().observer(),
         ..Options::default()
     };
     let added = match &args.authfile {

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
+mod bars;
 mod build;
 mod bundles;
 mod completion;
 mod console;
 mod documentation;
 mod explain;
+mod golden;
 mod hostile;
 mod images;
 mod inspect;
@@ -149,31 +151,4 @@ fn transcript(ran: &Ran, dir: &Path) -> String {
         });
     }
     lines.join("\n")
-}
-
-#[test]
-fn the_help_of_every_command_has_a_purpose_and_examples() {
-    for (name, args) in [
-        ("catalog", vec!["catalog"]),
-        ("validate", vec!["catalog", "validate"]),
-        ("build", vec!["catalog", "build"]),
-        ("bundle", vec!["bundle"]),
-        ("bundle_validate", vec!["bundle", "validate"]),
-        ("plan", vec!["plan"]),
-        ("plan_upgrade", vec!["plan", "upgrade"]),
-        ("why", vec!["why"]),
-        ("graph", vec!["graph"]),
-        ("diff", vec!["diff"]),
-        ("explain", vec!["explain"]),
-    ] {
-        let ran = olm(&[args.as_slice(), &["--help"]].concat());
-        assert_eq!(ran.code, Some(0));
-        insta::assert_snapshot!(format!("help_{name}"), ran.out);
-    }
-    for command in
-        ["add", "sources", "refresh", "remove", "render", "list", "graph", "diff", "serve", "mirror"]
-    {
-        let ran = olm(&["catalog", command, "--help"]);
-        assert!(ran.code == Some(0) && ran.out.contains("Examples:\n  olm catalog"), "{}", ran.out);
-    }
 }

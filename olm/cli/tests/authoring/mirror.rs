@@ -28,7 +28,7 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// Contents by path below `/v2/`, served to clients with a token.
 #[derive(Default)]
-struct Contents {
+pub struct Contents {
     files: BTreeMap<String, (String, Vec<u8>)>,
     asked: AtomicUsize,
 }
@@ -46,7 +46,7 @@ impl Contents {
     }
 
     /// Adds an image for two platforms; returns its digest.
-    fn image(&mut self, repository: &str, tag: &str) -> String {
+    pub fn image(&mut self, repository: &str, tag: &str) -> String {
         let manifests: Vec<Value> = ["amd64", "arm64"]
             .iter()
             .map(|architecture| {
@@ -100,7 +100,7 @@ async fn answer(State(contents): State<Arc<Contents>>, request: Request) -> Resp
 }
 
 /// Runs the registry in a thread for the duration of the test.
-fn serve(contents: Arc<Contents>) -> SocketAddr {
+pub fn serve(contents: Arc<Contents>) -> SocketAddr {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -90,7 +90,7 @@ pub async fn run(global: &Global, args: CatalogListArgs) -> Result<(), Failure> 
                 ("HEAD", |c| c.head.clone()),
                 ("VERSION", |c| c.version.clone()),
                 ("BUNDLES", |c| c.entries.to_string()),
-                ("", |c| {
+                ("STATUS", |c| {
                     let marks = [c.default.then_some("default"), c.deprecated.as_ref().map(|_| "deprecated")];
                     marks.into_iter().flatten().collect::<Vec<_>>().join(", ")
                 }),

@@ -3,17 +3,23 @@
 mod select;
 mod sets;
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use futures::StreamExt as _;
 use olm_catalog::{Catalog, Filter};
-use olm_catalog_sources::{Source, copy_image, copy_signatures};
+use olm_catalog_sources::{Options, Source, copy_image, copy_signatures};
 use select::Selection;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
     args::{Images, MirrorArgs},
+    bars::Transfers,
     exit::{Code, Failure},
     oci::{self, Layout},
     output::{Report, Stream, count},
@@ -218,9 +224,13 @@ fn images(selection: &Selection) -> Vec<Image> {
 
 /// Copies every image with its signatures; a failure is recorded with its cause and does not stop the others.
 async fn copy(args: &MirrorArgs, images: &mut [Image]) -> Result<u64, Failure> {
-    let options = options(&args.registry)?;
+    let transfers = Transfers::new();
+    let options = Options { observer: transfers.observer(), ..options(&args.registry)? };
+    let (all, done) = (count(images.len(), "image"), AtomicUsize::new(0));
+    transfers.describe(format!("0 of {all}"));
     let jobs = images.iter_mut().map(|image| async {
-        match copy_image(&image.image, &options, &args.to).await {
+        let result = copy_image(&image.image, &options, &args.to).await;
+        let bytes = match result {
             Ok(copied) => {
                 let digest = copied.revision.digest;
                 let mut bytes = copied.bytes;
@@ -231,7 +241,7 @@ async fn copy(args: &MirrorArgs, images: &mut [Image]) -> Result<u64, Failure> {
                     }
                     Err(error) => image.error = Some(format!("failed to copy its signatures: {error}")),
                 }
-                eprintln!("copied {} ({bytes} new bytes)", printable(&image.image));
+                transfers.print(&format!("copied {} ({bytes} new bytes)", printable(&image.image)));
                 image.digest = Some(digest);
                 bytes
             }
@@ -240,7 +250,9 @@ async fn copy(args: &MirrorArgs, images: &mut [Image]) -> Result<u64, Failure> {
                 image.error = Some(error.to_string());
                 0
             }
-        }
+        };
+        transfers.describe(format!("{} of {all}", done.fetch_add(1, Ordering::Relaxed) + 1));
+        bytes
     });
     let copied: Vec<u64> = futures::stream::iter(jobs).buffer_unordered(COPIES).collect().await;
     Ok(copied.into_iter().sum())

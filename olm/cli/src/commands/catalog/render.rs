@@ -1,6 +1,6 @@
 //! `olm catalog render`.
 
-use olm_catalog::{Catalog, Filter, build::Layout};
+use olm_catalog::{Catalog, Filter, Severity, build::Layout};
 use olm_catalog_sources::Options;
 
 use super::read::report_problems;
@@ -45,7 +45,13 @@ async fn render(
     };
     let catalog = opened.load().await?;
     report_problems(&catalog, None);
-    documents(&catalog, &Filter::default(), format, out)
+    let written = documents(&catalog, &Filter::default(), format, out)?;
+    if written == 0 && catalog.problems.iter().any(|problem| problem.severity == Severity::Error) {
+        let text = named.shown();
+        return Err(Failure::new(Code::NotFound, format!("{text} contains no readable document"))
+            .hint(format!("olm catalog validate {text}")));
+    }
+    Ok(())
 }
 
 /// Whether a folder is a bundle; it is rendered without a package and channels.
@@ -53,19 +59,21 @@ fn is_bundle(named: &Named) -> bool {
     matches!(named, Named::Folder(path) if matches!(Layout::detect(path), Ok(Layout::Bundle(_))))
 }
 
-/// Documents of a catalog in their canonical order.
-pub fn documents(
+/// Writes the documents of a catalog in their canonical order; returns their number.
+fn documents(
     catalog: &Catalog,
     filter: &Filter,
     format: Documents,
     out: &mut Stream,
-) -> Result<(), Failure> {
+) -> Result<usize, Failure> {
+    let mut written = 0;
     for document in catalog.documents(filter) {
         let document = document.map_err(|error| Failure::new(Code::Unexpected, error.to_string()))?;
         format.write(out, &document)?;
+        written += 1;
         if out.is_closed() {
             break;
         }
     }
-    Ok(())
+    Ok(written)
 }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::registry::Registry;
 use crate::{
     args::{ImageContentArgs, SelfImageArgs},
+    bars::{Bar, print_above},
     exit::{Code, Failure},
     oci::{self, EPOCH, ImageError, Layout, LayoutError},
     output::{Listing, count},
@@ -99,6 +100,7 @@ pub(super) fn build(content: &ImageContentArgs, layout: Option<&Path>) -> Result
     };
     let mut layout = Layout::open(&root).map_err(refused)?;
     let mut images = Vec::new();
+    let bar = Bar::of_items();
     for (product, files) in products.iter().zip(&files) {
         let program = oci::Program {
             files,
@@ -106,14 +108,22 @@ pub(super) fn build(content: &ImageContentArgs, layout: Option<&Path>) -> Result
             created: &created,
             ..product.program_image()
         };
+        if let Some(bar) = &bar {
+            bar.show(
+                images.len() as u64,
+                products.len() as u64,
+                format!("images, building {}", product.program),
+            );
+        }
         let image = layout.program(&program, &certificates).map_err(unmade)?;
         let added = libraries(&image);
         if !added.is_empty() {
-            eprintln!(
+            let note = format!(
                 "note: {} is linked dynamically: added its loader and libraries of this machine ({})",
                 product.program,
                 count(added.len(), "file")
             );
+            print_above(bar.as_ref(), &note);
         }
         images.push(image);
     }

@@ -129,7 +129,9 @@ fn chosen(answer: &Answer, resolved: &Resolved) -> String {
         out += &wrapped("", "  ", &printable(&text));
     }
     for notice in &resolved.deprecations {
-        out += &wrapped("deprecated: ", "  ", &printable(notice));
+        // `olm.package/NAME: TEXT`, as in the conditions of a Subscription
+        let notice = notice.strip_prefix("olm.").unwrap_or(notice).replacen('/', " ", 1);
+        out += &wrapped("deprecated: ", "  ", &printable(&notice));
     }
     out
 }

@@ -20,7 +20,11 @@ pub(crate) fn name(digest: &str) -> String {
 pub(crate) fn summary(plan: &Plan) -> String {
     let (create, change, delete) = plan.counts();
     let added = plan.permissions.added.len();
-    let rights = if added > 0 { format!(", {added} new permissions") } else { String::new() };
+    let rights = match added {
+        0 => String::new(),
+        1 => ", 1 new permission".to_owned(),
+        added => format!(", {added} new permissions"),
+    };
     format!("{}: {create} to create, {change} to change, {delete} to delete{rights}", plan.headline())
 }
 

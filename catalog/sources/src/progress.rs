@@ -1,0 +1,88 @@
+//! Progress of downloads and uploads.
+
+use std::{fmt, sync::Arc};
+
+/// A change of the transfers of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transferred {
+    /// A transfer of this many bytes begins; 0 when the size is unknown.
+    Began(u64),
+    /// More bytes were transferred.
+    Bytes(u64),
+    /// These bytes have to be transferred again.
+    Lost(u64),
+    /// A transfer is complete, or failed.
+    Ended,
+}
+
+/// Receives the progress of transfers; the default receives none.
+#[derive(Clone, Default)]
+pub struct Observer(Option<Arc<dyn Fn(Transferred) + Send + Sync>>);
+
+impl Observer {
+    /// The function is called by several threads, for every piece of a transfer.
+    pub fn new(observe: impl Fn(Transferred) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(observe)))
+    }
+
+    fn report(&self, change: Transferred) {
+        if let Some(observe) = &self.0 {
+            observe(change);
+        }
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Observer" } else { "None" })
+    }
+}
+
+/// A transfer, which ends when it is dropped.
+pub(crate) struct Transfer {
+    observer: Observer,
+    bytes: u64,
+}
+
+impl Transfer {
+    pub fn begin(observer: &Observer, size: u64) -> Self {
+        observer.report(Transferred::Began(size));
+        Self { observer: observer.clone(), bytes: 0 }
+    }
+
+    pub fn moved(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        self.observer.report(Transferred::Bytes(bytes as u64));
+    }
+
+    pub fn restart(&mut self) {
+        self.observer.report(Transferred::Lost(std::mem::take(&mut self.bytes)));
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.observer.report(Transferred::Ended);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn a_transfer_reports_its_bytes_and_its_end() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&seen);
+        let observer = Observer::new(move |change| kept.lock().expect("not poisoned").push(change));
+        let mut transfer = Transfer::begin(&observer, 5);
+        transfer.moved(3);
+        transfer.restart();
+        transfer.moved(5);
+        drop(transfer);
+        use Transferred::{Began, Bytes, Ended, Lost};
+        assert_eq!(*seen.lock().expect("not poisoned"), [Began(5), Bytes(3), Lost(3), Bytes(5), Ended]);
+    }
+}
