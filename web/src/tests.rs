@@ -8,6 +8,7 @@ mod frame;
 mod hostile;
 mod issuer;
 mod lifecycle;
+mod objects;
 mod one_user;
 mod openid;
 mod renewal;
