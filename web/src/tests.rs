@@ -6,6 +6,7 @@ mod delivery;
 mod fake;
 mod frame;
 mod hostile;
+mod install;
 mod issuer;
 mod lifecycle;
 mod objects;

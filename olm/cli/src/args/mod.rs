@@ -315,7 +315,12 @@ pub struct WaitArgs {
 
 /// A version or a range, kept as text like in the API.
 fn version_or_range(text: &str) -> Result<String, String> {
-    olm_resolver::VersionRequest::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+    olm_ops::check_version(text).map(|()| text.to_owned())
+}
+
+/// A setting of an operator's Deployments.
+fn config_setting(text: &str) -> Result<String, String> {
+    olm_ops::parse_config(&[text]).map(|_| text.to_owned())
 }
 
 /// `90s`, `5m`, `1h`, or plain seconds.
@@ -347,11 +352,23 @@ mod tests {
         let listed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/src/tests/commands.txt");
         let listed = std::fs::read_to_string(listed).unwrap();
         for command in listed.lines() {
-            if let Err(error) = Args::try_parse_from(command.split(' ')) {
+            if let Err(error) = Args::try_parse_from(words(command)) {
                 panic!("{command}: {error}");
             }
         }
         assert!(listed.lines().count() > 10);
+    }
+
+    /// The words of a command; a quoted word may contain spaces.
+    fn words(command: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        for (i, part) in command.split('\'').enumerate() {
+            match i % 2 {
+                1 => words.push(part.to_owned()),
+                _ => words.extend(part.split_whitespace().map(str::to_owned)),
+            }
+        }
+        words
     }
 
     #[test]
