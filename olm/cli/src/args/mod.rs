@@ -352,23 +352,11 @@ mod tests {
         let listed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/src/tests/commands.txt");
         let listed = std::fs::read_to_string(listed).unwrap();
         for command in listed.lines() {
-            if let Err(error) = Args::try_parse_from(words(command)) {
+            if let Err(error) = Args::try_parse_from(examples::words(command)) {
                 panic!("{command}: {error}");
             }
         }
         assert!(listed.lines().count() > 10);
-    }
-
-    /// The words of a command; a quoted word may contain spaces.
-    fn words(command: &str) -> Vec<String> {
-        let mut words = Vec::new();
-        for (i, part) in command.split('\'').enumerate() {
-            match i % 2 {
-                1 => words.push(part.to_owned()),
-                _ => words.extend(part.split_whitespace().map(str::to_owned)),
-            }
-        }
-        words
     }
 
     #[test]
