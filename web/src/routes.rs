@@ -70,6 +70,11 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/instances/{crd}", get(pages::instances::all_namespaces))
         .route("/instances/{crd}/{namespace}", get(pages::instances::one_namespace))
         .route("/instances/{crd}/{namespace}/{name}", get(pages::instance::page))
+        .route("/instances/{crd}/{namespace}/{name}/edit", get(pages::edit::page).post(pages::edit::submit))
+        .route(
+            "/instances/{crd}/{namespace}/{name}/delete",
+            get(pages::delete::page).post(pages::delete::submit),
+        )
         .fallback(|| async { WebError::not_found("page not found") })
         .method_not_allowed_fallback(|| async {
             WebError::new(

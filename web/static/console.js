@@ -126,7 +126,7 @@
       try {
         const answer = await fetch(url, { headers: { Accept: "text/html" }, signal: controller.signal });
         const page = parse(await answer.text());
-        for (const part of [id, "versions", "updates", "cli", "install-why", "install-action"]) {
+        for (const part of [id, "versions", "channel-note", "version-note", "ranges", "namespace-field", "config", "updates", "cli", "install-why", "install-action"]) {
           const fresh = page.querySelector(`#${part}`);
           const old = document.getElementById(part);
           if (!fresh || !old) continue;

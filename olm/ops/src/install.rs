@@ -13,7 +13,7 @@ use olm_engine::{
     site::manager_namespace,
 };
 use olm_plan::Plan;
-use olm_resolver::CatalogRef;
+use olm_resolver::{CatalogRef, VersionRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -133,6 +133,14 @@ impl InstallRequest {
             Error::NotFound { what: "package", name: self.package.clone(), within: Some(within), nearest }
         })
     }
+}
+
+/// Checks a version or a range, as [`InstallRequest::version`] takes it.
+///
+/// # Errors
+/// What is wrong, with the nearest range.
+pub fn check_version(text: &str) -> Result<(), String> {
+    VersionRequest::parse(text).map(drop).map_err(|error| error.to_string())
 }
 
 /// Previews an install. A plan that a finding blocks is returned instead of refused, so that it can be shown.

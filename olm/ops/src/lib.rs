@@ -24,6 +24,7 @@ mod instances;
 mod list;
 pub mod manifests;
 mod operand_state;
+mod operator_config;
 mod operator_pods;
 mod other_olm;
 mod overview;
@@ -47,10 +48,13 @@ pub use can_i::{Operation, Right, administrators, rights};
 pub use choose::suggested_namespace;
 pub use error::{Error, Kind};
 pub use events::{EventLine, list_events};
-pub use install::{InstallRequest, InstallResult, install, preview_install, requested_subscription};
+pub use install::{
+    InstallRequest, InstallResult, check_version, install, preview_install, requested_subscription,
+};
 pub use instances::{Instance, list_instances, list_instances_of};
 pub use list::{Installed, find_installed, list_installed};
 pub use operand_state::{Health, OperandState};
+pub use operator_config::parse_config;
 pub use operator_pods::operator_pods;
 pub use other_olm::{OTHER_OLM_SELECTOR, OtherOlm, find_other_olm};
 pub use overview::{Overview, overview};

@@ -37,7 +37,7 @@ pub use along::{
 };
 pub use demands::{AccessRequest, Answers, Demands, Grant, Missing, Verdict};
 pub use desired::{OPERATOR_GROUP_NAME, claim, operator_group_of};
-pub use diff::without_secrets;
+pub use diff::{field_managers, without_secrets};
 pub use digest::{Parts, what_changed};
 pub use facts::{ClusterFacts, CustomObjects, Fact, Identity, Principal, RoleName};
 pub use finding::{FINDING_CODES, Finding, FindingCode, Severity};

@@ -156,7 +156,7 @@ fn widget(
             if x.pull_policy {
                 return Widget::Select(["Always", "IfNotPresent", "Never"].map(str::to_owned).into());
             }
-            if x.password {
+            if x.password || schema.get("format").and_then(Value::as_str) == Some("password") {
                 return Widget::Password;
             }
             Widget::Text { pattern: schema.get("pattern").and_then(Value::as_str).map(str::to_owned) }

@@ -143,30 +143,51 @@ fn set_at(document: &mut Value, parts: &[String], value: Option<Value>) {
 /// The causes that the API server reports, by field of the form. Causes without a field apply to the whole
 /// object.
 pub(crate) fn of_status(status: &kube::core::Status, fields: &[Field]) -> Problems {
-    let known: Vec<&str> = fields.iter().flat_map(Field::leaves).map(|f| f.pointer.as_str()).collect();
     let mut problems = Problems::new();
     for cause in status.details.iter().flat_map(|details| &details.causes) {
         let pointer = pointer_of(&cause.field);
-        // The closest field that contains the position.
-        let place = known
-            .iter()
-            .filter(|k| pointer == **k || pointer.strip_prefix(**k).is_some_and(|rest| rest.starts_with('/')))
-            .max_by_key(|k| k.len());
-        let (place, text) = match place {
-            Some(place) => ((*place).to_owned(), plainly(&cause.message)),
-            None if matches!(pointer.as_str(), "/metadata/name" | "/metadata/namespace") => {
-                (pointer, plainly(&cause.message))
-            }
+        let (place, text) = match place(fields, &pointer) {
+            Some(place) => (place, plainly(&cause.message)),
             None if cause.field.is_empty() => (String::new(), cause.message.clone()),
             None => (String::new(), format!("{}: {}", cause.field, cause.message)),
         };
-        let all = problems.entry(place).or_default();
-        if !all.is_empty() {
-            all.push_str("; ");
-        }
-        all.push_str(&text);
+        add(&mut problems, place, &text);
     }
     problems
+}
+
+/// The same problems at the fields of the form; those outside of the form apply to the whole object.
+pub(crate) fn at_fields(problems: Problems, fields: &[Field]) -> Problems {
+    let mut out = Problems::new();
+    for (pointer, text) in problems {
+        match place(fields, &pointer) {
+            Some(place) => add(&mut out, place, &text),
+            None if pointer.is_empty() => add(&mut out, pointer, &text),
+            None => {
+                let name = pointer.trim_start_matches('/').replace('/', ".");
+                add(&mut out, String::new(), &format!("{name}: {text}"));
+            }
+        }
+    }
+    out
+}
+
+/// The closest field that contains a position.
+fn place(fields: &[Field], pointer: &str) -> Option<String> {
+    let contains = |field: &str| {
+        pointer == field || pointer.strip_prefix(field).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let known = fields.iter().flat_map(Field::leaves).map(|f| f.pointer.as_str());
+    let named = ["/metadata/name", "/metadata/namespace"].into_iter().filter(|name| *name == pointer);
+    known.filter(|k| contains(k)).chain(named).max_by_key(|k| k.len()).map(str::to_owned)
+}
+
+fn add(problems: &mut Problems, place: String, text: &str) {
+    let all = problems.entry(place).or_default();
+    if !all.is_empty() {
+        all.push_str("; ");
+    }
+    all.push_str(text);
 }
 
 /// A message of the API server without the value and the path, which the form already shows.

@@ -182,10 +182,9 @@ pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Re
     let mut state = State { as_yaml, ..State::default() };
     if as_yaml {
         let text = fields.raw("document").unwrap_or_default();
-        match form::parse_yaml(text) {
-            Ok(document) if document.is_object() => state.document = document,
-            Ok(_) => _ = state.problems.insert(String::new(), "expected a YAML mapping".into()),
-            Err(error) => _ = state.problems.insert(String::new(), format!("failed to parse YAML: {error}")),
+        match parse(text) {
+            Ok(document) => state.document = document,
+            Err(why) => _ = state.problems.insert(String::new(), why),
         }
         state.text = Some(text);
     } else {
@@ -277,13 +276,7 @@ async fn create(
     let params = PostParams { dry_run, field_manager: Some(olm_api::names::FIELD_MANAGER_CONSOLE.into()) };
     let path = DynamicObject::url_path(&kind.resource, namespace);
     let body = serde_json::to_vec(&object).unwrap_or_default();
-    let request =
-        Request::new(path).create(&params, body).map_err(|e| e.to_string()).and_then(|mut request| {
-            // Misspelt fields are errors and not silently dropped.
-            let strict = format!("{}&fieldValidation=Strict", request.uri());
-            *request.uri_mut() = strict.parse().map_err(|e| format!("{e}"))?;
-            Ok(request)
-        });
+    let request = Request::new(path).create(&params, body).map_err(|e| e.to_string()).and_then(strict);
     let request = request.map_err(|why| Failure::Refused(WebError::bad_request(why)))?;
     caller.client.request::<DynamicObject>(request).await.map_err(|error| match error {
         kube::Error::Api(status) if matches!(status.code, 400 | 422) => Failure::Invalid(status),
@@ -296,6 +289,22 @@ async fn create(
         }
         error => Failure::Refused(error.into()),
     })
+}
+
+/// Misspelt fields are errors and not silently dropped.
+pub(super) fn strict(mut request: http::Request<Vec<u8>>) -> Result<http::Request<Vec<u8>>, String> {
+    let uri = format!("{}&fieldValidation=Strict", request.uri());
+    *request.uri_mut() = uri.parse().map_err(|e| format!("{e}"))?;
+    Ok(request)
+}
+
+/// The document of a text in YAML, or what is wrong with it.
+pub(super) fn parse(text: &str) -> Result<Value, String> {
+    match form::parse_yaml(text) {
+        Ok(document) if document.is_object() => Ok(document),
+        Ok(_) => Err("expected a YAML mapping".into()),
+        Err(error) => Err(format!("failed to parse YAML: {error}")),
+    }
 }
 
 fn answer(caller: &Caller, known: &KindData, state: &State<'_>) -> Response {
@@ -317,17 +326,7 @@ fn view(title: &str, known: &KindData, state: &State<'_>, csrf: &str) -> Markup 
     let action = format!("/instances/new/{}", encode(&known.kind.crd));
     let list = format!("/instances/{}", encode(&known.kind.crd));
     let has_form = !known.fields.is_empty();
-    let mut views = vec![
-        Tab::new("Form", Target::Submit("action", "to-form"), !state.as_yaml),
-        Tab::new("YAML", Target::Submit("action", "to-yaml"), state.as_yaml),
-    ];
-    views.retain(|tab| has_form || tab.current);
-    let yaml = html! {
-        textarea.yaml #document name="document" spellcheck="false" autocomplete="off"
-            aria-invalid=[state.problems.contains_key("").then_some("true")] {
-            "\n" (state.text.map_or_else(|| dynamic::yaml(&state.document), str::to_owned))
-        }
-    };
+    let yaml = yaml_input(&state.document, state.text, &state.problems);
     html! {
         (parts::crumbs(&[("/instances", "Instances"), (&list, &clean(&known.kind.resource.kind))], "Create"))
         div.head { div.head-text { h1 { (title) } @if !known.about.is_empty() { p.lead { (known.about) } } } }
@@ -337,11 +336,11 @@ fn view(title: &str, known: &KindData, state: &State<'_>, csrf: &str) -> Markup 
             // Enter in a field presses the first button of the form.
             button.visually-hidden name="action" value="create" tabindex="-1" aria-hidden="true" disabled[state.why_not.is_some()] { "Create" }
             @if let Some(failed) = &state.failed { (parts::alert(&failed.what, &failed.why, failed.hint.as_deref())) }
-            @if !state.problems.is_empty() { (summary(known, state)) }
+            @if !state.problems.is_empty() { (summary("Not created", &known.fields, &state.problems, state.as_yaml)) }
             @if state.checked { div role="status" { (parts::note(Tone::Good, &html! { "Validated by the API server. The object is not created yet." })) } }
             div.panel.narrow[!state.as_yaml] {
                 div.body {
-                    (tabs::show("View", &views))
+                    (views(has_form, state.as_yaml))
                     @if state.as_yaml {
                         @if !has_form { p.muted { "No form available: the cluster publishes no schema for this kind." } }
                         (FormField::new("document", html! { (known.title) }).show(&yaml))
@@ -365,9 +364,30 @@ fn view(title: &str, known: &KindData, state: &State<'_>, csrf: &str) -> Markup 
     }
 }
 
-fn summary(known: &KindData, state: &State<'_>) -> Markup {
+/// The tabs of the two views.
+pub(super) fn views(has_form: bool, as_yaml: bool) -> Markup {
+    let mut views = vec![
+        Tab::new("Form", Target::Submit("action", "to-form"), !as_yaml),
+        Tab::new("YAML", Target::Submit("action", "to-yaml"), as_yaml),
+    ];
+    views.retain(|tab| has_form || tab.current);
+    tabs::show("View", &views)
+}
+
+/// The document as YAML, else the text of the user.
+pub(super) fn yaml_input(document: &Value, text: Option<&str>, problems: &Problems) -> Markup {
+    html! {
+        textarea.yaml #document name="document" spellcheck="false" autocomplete="off"
+            aria-invalid=[problems.contains_key("").then_some("true")] {
+            "\n" (text.map_or_else(|| dynamic::yaml(document), str::to_owned))
+        }
+    }
+}
+
+/// All problems, each with a link to its field.
+pub(super) fn summary(title: &str, fields: &[Field], problems: &Problems, as_yaml: bool) -> Markup {
     let label = |pointer: &str| {
-        let leaf = known.fields.iter().flat_map(Field::leaves).find(|f| f.pointer == pointer);
+        let leaf = fields.iter().flat_map(Field::leaves).find(|f| f.pointer == pointer);
         match (leaf, pointer) {
             (Some(field), _) => field.label.clone(),
             (None, "/metadata/name") => "Name".to_owned(),
@@ -378,12 +398,12 @@ fn summary(known: &KindData, state: &State<'_>) -> Markup {
     let item = |pointer: &str, text: &str| {
         html! {
             @if pointer.is_empty() { (clean(text)) }
-            @else if state.as_yaml { strong { (label(pointer)) } ": " (clean(text)) }
+            @else if as_yaml { strong { (label(pointer)) } ": " (clean(text)) }
             @else { a href={ "#" (form::id(pointer)) } { (label(pointer)) } ": " (clean(text)) }
         }
     };
-    let items: Vec<Markup> = state.problems.iter().map(|(pointer, text)| item(pointer, text)).collect();
-    banner::problems(&format!("Not created: {}", parts::plural(items.len(), "problem")), &items)
+    let items: Vec<Markup> = problems.iter().map(|(pointer, text)| item(pointer, text)).collect();
+    banner::problems(&format!("{title}: {}", parts::plural(items.len(), "problem")), &items)
 }
 
 fn name_and_namespace(known: &KindData, state: &State<'_>) -> Markup {

@@ -1,5 +1,8 @@
 //! Installation: a short form with defaults, and a preview of the plan.
 
+mod config;
+mod fields;
+
 use std::sync::Arc;
 
 use axum::{
@@ -15,6 +18,7 @@ use olm_plan::{Plan, PlanAction};
 use serde::Serialize;
 use serde_json::json;
 
+use self::config::ConfigForm;
 use super::package::{self, Found, Selection, version_of};
 use crate::{
     app::App,
@@ -26,18 +30,32 @@ use crate::{
     posted::{Fields, Posted},
     rights::{self, Right},
     view::{
-        field::{self, Field},
+        field,
         layout::Section,
         parts::{self, Tone},
         plan,
     },
 };
 
+/// Which versions the Subscription may select.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Policy {
+    /// Those of the channel.
+    Follow,
+    /// Those of the channel in a range.
+    Range,
+    /// The selected version only.
+    Pin,
+}
+
 /// Submitted fields.
 struct Form {
     selection: Selection,
     namespace: String,
     manual: bool,
+    policy: Policy,
+    range: String,
+    config: ConfigForm,
 }
 
 impl Form {
@@ -47,6 +65,22 @@ impl Form {
             selection: Selection { channel: text("channel"), version: text("version") },
             namespace: text("namespace").unwrap_or_default(),
             manual: fields.text("updates") == Some("manual"),
+            policy: match fields.text("policy") {
+                Some("range") => Policy::Range,
+                Some("pin") => Policy::Pin,
+                _ => Policy::Follow,
+            },
+            range: text("range").unwrap_or_default(),
+            config: ConfigForm::read(fields),
+        }
+    }
+
+    /// The version or range of the Subscription.
+    fn version(&self, found: &Found<'_>) -> Option<String> {
+        match self.policy {
+            Policy::Follow => None,
+            Policy::Range => Some(self.range.clone()),
+            Policy::Pin => Some(version_of(found.bundle)),
         }
     }
 }
@@ -67,6 +101,9 @@ struct Model {
     /// Why the package cannot be installed like this.
     #[serde(skip_serializing_if = "Option::is_none")]
     why_not: Option<String>,
+    /// Deprecation messages of the package, the channel and the version.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    deprecated: Vec<String>,
 }
 
 /// `GET /install/{source}/{package}`: the form and the plan.
@@ -92,7 +129,7 @@ pub(crate) async fn submit(
     let whole = package::read(&snapshot, &source, &package).await?;
     let found = Found::find(&snapshot, &source, &whole, &form.selection)?;
     let request = request(&found, &form, &caller).await;
-    let done = match check(&request) {
+    let done = match check(&request, &form) {
         Err(error) => Err(error),
         Ok(()) => olm_ops::install(&caller.client, &snapshot.loaded, &request).await.map_err(WebError::from),
     };
@@ -116,30 +153,51 @@ async fn request(found: &Found<'_>, form: &Form, caller: &Caller) -> InstallRequ
         if form.namespace.is_empty() { found.default_namespace() } else { form.namespace.clone() };
     let (namespace_of, name_of) = found.source.id.split_once('.').unwrap_or(("", &found.source.id));
     let exists = !is_dns_label(&namespace) || dynamic::namespace_exists(&caller.client, &namespace).await;
+    // An older version is a starting point; automatic approval would upgrade it within a minute.
+    let starts = form.policy == Policy::Follow && !found.newest;
     InstallRequest {
         package: found.package.name.clone(),
         catalog: Some(CatalogRef { namespace: namespace_of.to_owned(), name: name_of.to_owned() }),
         channel: Some(found.channel.name.clone()),
-        // An older version is a starting point; automatic approval would upgrade it within a minute.
-        starting_csv: (!found.newest).then(|| found.bundle.name.clone()),
-        manual: form.manual || !found.newest,
+        starting_csv: starts.then(|| found.bundle.name.clone()),
+        version: form.version(found),
+        manual: form.manual || starts,
         create_namespace: !exists,
         namespace,
+        config: form.config.value(),
         ..InstallRequest::default()
     }
 }
 
-fn check(request: &InstallRequest) -> Result<(), WebError> {
-    if is_dns_label(&request.namespace) {
-        return Ok(());
+fn check(request: &InstallRequest, form: &Form) -> Result<(), WebError> {
+    if let Some(why) = namespace_problem(request) {
+        return Err(invalid("invalid-namespace", "Invalid namespace", why)
+            .hint("use lower-case letters, digits and hyphens, at most 63 of them"));
     }
-    Err(WebError::new(
-        StatusCode::UNPROCESSABLE_ENTITY,
-        "invalid-namespace",
-        "Invalid namespace",
-        format!("`{}` is not a valid namespace name", clean(&request.namespace)),
-    )
-    .hint("use lower-case letters, digits and hyphens, at most 63 of them"))
+    if let Some(why) = range_problem(request) {
+        return Err(invalid("invalid-version", "Invalid version range", why)
+            .hint("enter a range such as `>=0.10.0 <0.12.0`"));
+    }
+    if let Some(why) = form.config.problems().into_values().next() {
+        return Err(invalid("invalid-config", "Invalid setting", why));
+    }
+    Ok(())
+}
+
+fn invalid(code: &'static str, what: &str, why: String) -> WebError {
+    WebError::new(StatusCode::UNPROCESSABLE_ENTITY, code, what, why)
+}
+
+fn namespace_problem(request: &InstallRequest) -> Option<String> {
+    let name = &request.namespace;
+    (!is_dns_label(name)).then(|| format!("`{}` is not a valid namespace name", clean(name)))
+}
+
+fn range_problem(request: &InstallRequest) -> Option<String> {
+    match request.version.as_deref()? {
+        "" => Some("the range is missing".to_owned()),
+        version => olm_ops::check_version(version).err().map(|why| clean(&why)),
+    }
 }
 
 async fn show(
@@ -162,7 +220,7 @@ async fn show(
     };
     let request = request(&found, form, caller).await;
     let preview = async {
-        check(&request)?;
+        check(&request, form)?;
         olm_ops::preview_install(&caller.client, &snapshot.loaded, &request).await.map_err(WebError::from)
     };
     let rights = needed_rights(&request);
@@ -190,7 +248,8 @@ async fn show(
         None => Some("There is no plan for this installation.".to_owned()),
     });
     let model = Model {
-        command: command(&request, &found),
+        command: command(&request, form, &found, &snapshot),
+        deprecated: found.deprecated(),
         subscription: json!(request.subscription(&catalog)),
         plan,
         problem: problem.as_ref().map(|p| p.why.clone()),
@@ -198,7 +257,7 @@ async fn show(
         why_not,
         request,
     };
-    let body = view(&model, &found, &namespaces, caller, failed.as_ref());
+    let body = view(&model, &found, form, &namespaces, caller, failed.as_ref());
     let title = format!("Install {}", found.card.display_name);
     let status = failed.as_ref().map_or(StatusCode::OK, |f| f.status);
     Ok(caller.answer(Page::new(&title, Section::Catalog, body).status(status), &model))
@@ -215,13 +274,19 @@ fn needed_rights(request: &InstallRequest) -> Vec<Right<'_>> {
 }
 
 /// The equivalent command line.
-fn command(request: &InstallRequest, found: &Found<'_>) -> String {
+fn command(request: &InstallRequest, form: &Form, found: &Found<'_>, snapshot: &Snapshot) -> String {
     let mut out = format!("olm install {} -n {}", request.package, request.namespace);
+    let name = &request.package;
+    let several = snapshot.sources.iter().filter(|source| source.card(name).is_some()).count() > 1;
+    if let Some(catalog) = request.catalog.as_ref().filter(|_| several) {
+        out.push_str(&format!(" --catalog {}/{}", catalog.namespace, catalog.name));
+    }
     if found.channel.name != found.package.default_channel {
         out.push_str(&format!(" --channel {}", found.channel.name));
     }
-    if !found.newest {
-        out.push_str(&format!(" --version {}", version_of(found.bundle)));
+    let older = || (!found.newest).then(|| version_of(found.bundle));
+    if let Some(version) = request.version.clone().or_else(older) {
+        out.push_str(&format!(" --version {}", quoted(&version)));
     }
     if request.manual {
         out.push_str(" --approval manual");
@@ -229,12 +294,25 @@ fn command(request: &InstallRequest, found: &Found<'_>) -> String {
     if !request.create_namespace {
         out.push_str(" --no-create-namespace");
     }
+    for (_, setting) in form.config.assignments() {
+        out.push_str(&format!(" --set-config {}", quoted(&setting)));
+    }
     clean(&out)
+}
+
+/// A word of a command line, quoted if a shell would interpret it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._+=:/,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn view(
     model: &Model,
     found: &Found<'_>,
+    form: &Form,
     namespaces: &[String],
     caller: &Caller,
     failed: Option<&WebError>,
@@ -255,10 +333,12 @@ fn view(
             (parts::alert(&failed.what, &failed.why, failed.hint.as_deref()))
             br;
         }
-        form.split-form method="post" action=(found.href("install")) data-preview="plan" {
+        form.split-form.install method="post" action=(found.href("install")) data-preview="plan" {
             div.panel { div.body.stack {
-                (channel_and_version(found))
-                (namespace(&model.request.namespace, namespaces))
+                (fields::deprecation("package-note", found.package.deprecated.as_deref()))
+                (fields::channel_and_version(found, form))
+                (fields::version_policy(form, range_problem(&model.request).as_deref()))
+                (fields::namespace(&model.request, namespaces))
                 fieldset.field #updates {
                     legend { "Updates" }
                     (field::radio("updates", "automatic", !model.request.manual, &html! { "Automatic" },
@@ -266,6 +346,7 @@ fn view(
                     (field::radio("updates", "manual", model.request.manual, &html! { "Manual" },
                         &html! { "Every plan requires approval, including the first." }))
                 }
+                (fields::config(&form.config))
                 // The script replaces these two with those of the next preview.
                 div #install-why { @if let Some(why) = &model.why_not { (parts::note(Tone::Warn, &html! { (clean(why)) })) } }
                 div.actions {
@@ -308,44 +389,4 @@ fn view(
             }
         }
     }
-}
-
-fn channel_and_version(found: &Found<'_>) -> Markup {
-    let channel = html! {
-        select #channel name="channel" {
-            @for channel in found.package.channels.values() {
-                option value=(channel.name) selected[channel.name == found.channel.name] {
-                    (clean(&channel.name))
-                    @if channel.name == found.package.default_channel { " (default)" }
-                    @if channel.deprecated.is_some() { " (deprecated)" }
-                }
-            }
-        }
-    };
-    let version = html! {
-        select #version name="version" aria-describedby=[(!found.newest).then_some("version-help")] {
-            @for (i, bundle) in found.bundles().into_iter().enumerate() {
-                @let version = version_of(bundle);
-                option value=(if i == 0 { "" } else { &version }) selected[bundle.name == found.bundle.name] {
-                    (clean(&version)) @if i == 0 { " (newest)" }
-                }
-            }
-        }
-    };
-    let older = (!found.newest)
-        .then(|| html! { "Installs " (version_of(found.bundle)) ". Upgrades require approval." });
-    html! {
-        (Field::new("channel", html! { "Channel" }).show(&channel))
-        (Field::new("version", html! { "Version" }).part("versions").help(older).show(&version))
-    }
-}
-
-fn namespace(value: &str, known: &[String]) -> Markup {
-    let input = html! {
-        input #namespace type="text" name="namespace" value=(value) list="namespaces" required maxlength="63" autocomplete="off"
-            spellcheck="false" aria-invalid=[(!is_dns_label(value)).then_some("true")] aria-describedby="namespace-help";
-        datalist #namespaces { @for ns in known { option value=(ns) {} } }
-    };
-    let help = html! { "The operator's namespace, created if missing." };
-    Field::new("namespace", html! { "Namespace" }).help(Some(help)).show(&input)
 }

@@ -10,6 +10,7 @@ use kube::Client;
 use maud::{Markup, html};
 use olm_api::csv::SpecDescriptor;
 use olm_ops::{Health, OperandState};
+use olm_plan::without_secrets;
 use serde_json::{Value, json};
 
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
     caller::{Caller, Page},
     dynamic::{self, CustomKind, EventView, at_path},
     error::WebError,
-    form::{Descriptor, label_from},
+    form::{Descriptor, HIDDEN, Secrets, label_from},
     links::{self, clean, encode},
     view::{
         events::{self, Line},
@@ -54,12 +55,14 @@ impl View {
         let in_namespace = namespace.as_deref().unwrap_or("default");
         let events =
             dynamic::events(client, in_namespace, &kind.resource.kind, &object).await.map_err(|e| e.why);
-        let object = serde_json::to_value(object).unwrap_or_default();
+        let object = dynamic::tidy(serde_json::to_value(object).unwrap_or_default());
+        let secrets = Secrets::new(kind.schema.as_ref(), &described.spec_descriptors);
+        let object = secrets.mask(&without_secrets(&object));
         Ok(Self {
             kind,
             namespace,
             name: name.to_owned(),
-            object: dynamic::tidy(object),
+            object,
             spec: described.spec_descriptors,
             status: described.status_descriptors,
             events,
@@ -105,6 +108,7 @@ pub(crate) fn render(view: &View) -> Markup {
     let state = view.state();
     let deleting = view.object.pointer("/metadata/deletionTimestamp").is_some();
     let created = view.created();
+    let href = view.kind.href(view.namespace.as_deref(), &view.name);
     html! {
         div.head #instance-head {
             div.head-text {
@@ -117,6 +121,10 @@ pub(crate) fn render(view: &View) -> Markup {
             }
             @if deleting { (parts::chip(Tone::Plain, crate::view::glyph::Glyph::Trash, "Deleting")) }
             @else if let Some(state) = &state { (state_chip(&state.word, state.health)) }
+            div.actions {
+                a.button href={ (href) "/edit" } { "Edit" }
+                a.button.danger href={ (href) "/delete" } { "Delete" }
+            }
         }
         div.stack {
             (status(view))
@@ -210,7 +218,7 @@ fn title(d: &SpecDescriptor) -> String {
 
 fn show(value: &Value, x: &Descriptor) -> Markup {
     html! {
-        @if x.password { "••••••" }
+        @if x.password { (HIDDEN) }
         @else if let (true, Some(link)) = (x.link, value.as_str().and_then(links::safe)) {
             a href=(link) rel="noopener noreferrer" { (link) }
         } @else {

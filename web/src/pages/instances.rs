@@ -1,11 +1,14 @@
 //! Operands: objects of the kinds that operators provide.
 
-use axum::{extract::Path, response::Response};
+use axum::{
+    extract::{Path, Query},
+    response::Response,
+};
 use futures::future::join_all;
 use kube::{ResourceExt as _, api::ListParams};
 use maud::{Markup, html};
 use olm_ops::Health;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
@@ -45,6 +48,9 @@ struct Row {
     health: Option<Health>,
     created: Option<String>,
     deleting: bool,
+    /// They hold a deletion until their controllers remove them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    finalizers: Vec<String>,
     #[serde(skip)]
     href: String,
 }
@@ -92,19 +98,35 @@ pub(crate) async fn index(caller: Caller) -> Result<Response, WebError> {
 }
 
 /// `GET /instances/{crd}`
-pub(crate) async fn all_namespaces(caller: Caller, Path(crd): Path<String>) -> Result<Response, WebError> {
-    list(caller, &crd, None).await
+pub(crate) async fn all_namespaces(
+    caller: Caller,
+    Path(crd): Path<String>,
+    Query(query): Query<ListQuery>,
+) -> Result<Response, WebError> {
+    list(caller, &crd, None, query.deleted.as_deref()).await
 }
 
 /// `GET /instances/{crd}/{namespace}`
 pub(crate) async fn one_namespace(
     caller: Caller,
     Path((crd, namespace)): Path<(String, String)>,
+    Query(query): Query<ListQuery>,
 ) -> Result<Response, WebError> {
-    list(caller, &crd, Some(&namespace)).await
+    list(caller, &crd, Some(&namespace), query.deleted.as_deref()).await
 }
 
-async fn list(caller: Caller, crd: &str, namespace: Option<&str>) -> Result<Response, WebError> {
+#[derive(Deserialize, Default)]
+pub(crate) struct ListQuery {
+    /// The object whose deletion was requested before.
+    deleted: Option<String>,
+}
+
+async fn list(
+    caller: Caller,
+    crd: &str,
+    namespace: Option<&str>,
+    deleted: Option<&str>,
+) -> Result<Response, WebError> {
     let kind = CustomKind::read(&caller.client, crd, None).await?;
     let objects = kind.api(&caller.client, namespace).list(&ListParams::default()).await?;
     let mut rows: Vec<Row> = objects
@@ -120,17 +142,44 @@ async fn list(caller: Caller, crd: &str, namespace: Option<&str>) -> Result<Resp
                 state: state.map(|state| state.word),
                 created: created.map(|t| t.to_string()),
                 deleting: object.metadata.deletion_timestamp.is_some(),
+                finalizers: object.finalizers().iter().map(|name| clean(name)).collect(),
                 href: kind.href(object.namespace().as_deref(), &object.name_any()),
             }
         })
         .collect();
     rows.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-    let body = view(&kind, namespace, &rows);
+    let body = view(&kind, namespace, &rows, deleted);
     let title = clean(&kind.resource.kind);
-    Ok(caller.answer(Page::new(&title, Section::Instances, body), &json!({ "crd": crd, "objects": rows })))
+    // Without JavaScript, the page reloads until the objects are gone.
+    let refresh = rows.iter().any(|row| row.deleting).then_some(10);
+    let page = Page::new(&title, Section::Instances, body).refresh(refresh);
+    Ok(caller.answer(page, &json!({ "crd": crd, "objects": rows })))
 }
 
-fn view(kind: &CustomKind, namespace: Option<&str>, rows: &[Row]) -> Markup {
+/// The progress of a deletion.
+fn deletion(name: &str, rows: &[Row]) -> Markup {
+    let name = clean(name);
+    let note = |tone, body: &Markup| html! { div role="status" { (parts::note(tone, body)) } };
+    match rows.iter().find(|row| row.name == name) {
+        Some(row) if row.deleting && !row.finalizers.is_empty() => note(
+            Tone::Info,
+            &html! {
+                strong { (name) " is being deleted. " }
+                "Its finalizers hold the deletion until their controllers remove them: " (row.finalizers.join(", ")) "."
+            },
+        ),
+        Some(row) if row.deleting => note(Tone::Info, &html! { strong { (name) " is being deleted." } }),
+        Some(_) => note(Tone::Warn, &html! { "An object named " strong { (name) } " exists." }),
+        None => note(
+            Tone::Good,
+            &html! {
+                strong { (name) " is deleted. " } "Objects that it owned are removed in the background."
+            },
+        ),
+    }
+}
+
+fn view(kind: &CustomKind, namespace: Option<&str>, rows: &[Row], deleted: Option<&str>) -> Markup {
     let name = clean(&kind.resource.kind);
     let new = match namespace {
         Some(ns) => format!("/instances/new/{}?ns={}", encode(&kind.crd), encode(ns)),
@@ -148,6 +197,7 @@ fn view(kind: &CustomKind, namespace: Option<&str>, rows: &[Row]) -> Markup {
             }
             div.actions { a.button.primary href=(new) { "Create " (name) } }
         }
+        @if let Some(deleted) = deleted { (deletion(deleted, rows)) br; }
         @if rows.is_empty() {
             (parts::empty(&format!("No {name} yet"), "The form starts with the example of the operator.", Some((&new, &format!("Create {name}")))))
         } @else {
@@ -162,7 +212,10 @@ fn objects(kind: &str, rows: &[Row]) -> Markup {
             html! { div.cell-name { a href=(row.href) { (row.name) } } },
             html! { @if let Some(ns) = &row.namespace { (ns) } },
             html! {
-                @if row.deleting { (parts::state(Tone::Plain, "Deleting")) }
+                @if row.deleting {
+                    (parts::state(Tone::Plain, "Deleting"))
+                    @if !row.finalizers.is_empty() { span.sub { "Finalizers: " (row.finalizers.join(", ")) } }
+                }
                 @else if let (Some(state), Some(health)) = (&row.state, row.health) { (parts::state(super::instance::state_tone(health), state)) }
             },
             html! { @if let Some(created) = &row.created { (time::age(created)) } },

@@ -122,7 +122,7 @@ impl<'a> Found<'a> {
     }
 
     /// Deprecation messages of the package, the channel and the bundle.
-    fn deprecated(&self) -> Vec<String> {
+    pub(crate) fn deprecated(&self) -> Vec<String> {
         let of = [&self.package.deprecated, &self.channel.deprecated, &self.bundle.deprecated];
         of.into_iter().flatten().map(|text| clean(text)).collect()
     }

@@ -252,18 +252,32 @@ async fn answer(
             if objects.contains_key(&to) {
                 return status(409, "AlreadyExists", &format!("\"{name}\" already exists"), json!({}));
             }
-            if object["spec"]["size"].as_i64().is_some_and(|size| size > 7) {
-                let cause = json!({ "reason": "FieldValueInvalid", "field": "spec.size", "message": "should be less than or equal to 7" });
-                let message = format!(
-                    "EtcdCluster \"{name}\" is invalid: spec.size: should be less than or equal to 7"
-                );
-                return status(422, "Invalid", &message, json!({ "causes": [cause] }));
+            if let Some(invalid) = invalid(&name, &object) {
+                return invalid;
             }
             object["metadata"]["creationTimestamp"] = "2026-11-21T10:00:00Z".into();
             if !dry_run {
                 objects.insert(to, object.clone());
             }
             (StatusCode::CREATED, Json(object)).into_response()
+        }
+        Method::PUT if objects.get(&path).is_some_and(|o| o["metadata"]["resourceVersion"].is_string()) => {
+            let mut object: Value = serde_json::from_slice(&body).unwrap();
+            let (old, new) =
+                (&objects[&path]["metadata"]["resourceVersion"], &object["metadata"]["resourceVersion"]);
+            if old != new {
+                let message = "the object has been modified; please apply your changes to the latest version";
+                return status(409, "Conflict", message, json!({}));
+            }
+            if let Some(invalid) = invalid(object["metadata"]["name"].as_str().unwrap(), &object) {
+                return invalid;
+            }
+            if !dry_run {
+                let next = old.as_str().unwrap().parse::<u64>().unwrap() + 1;
+                object["metadata"]["resourceVersion"] = next.to_string().into();
+                objects.insert(path, object.clone());
+            }
+            Json(object).into_response()
         }
         Method::PATCH | Method::PUT => {
             let change: Value = serde_json::from_slice(&body).unwrap();
@@ -277,12 +291,39 @@ async fn answer(
             merge(object, &change);
             Json(object.clone()).into_response()
         }
+        Method::DELETE
+            if objects.get(&path).is_some_and(|object| {
+                let options: Value = serde_json::from_slice(&body).unwrap_or_default();
+                let uid = &options["preconditions"]["uid"];
+                !uid.is_null() && *uid != object["metadata"]["uid"]
+            }) =>
+        {
+            status(409, "Conflict", "the UID in the precondition does not match", json!({}))
+        }
+        Method::DELETE
+            if objects.get(&path).is_some_and(|object| {
+                object["kind"] == "EtcdCluster" && object["metadata"]["finalizers"].is_array()
+            }) =>
+        {
+            let object = objects.get_mut(&path).unwrap();
+            object["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z".into();
+            Json(object.clone()).into_response()
+        }
         Method::DELETE => match objects.remove(&path) {
             Some(object) => Json(object).into_response(),
             None => status(404, "NotFound", "not found", json!({})),
         },
         _ => status(405, "MethodNotAllowed", "no", json!({})),
     }
+}
+
+/// The answer to an EtcdCluster that is too large.
+fn invalid(name: &str, object: &Value) -> Option<Response> {
+    object["spec"]["size"].as_i64().filter(|size| *size > 7)?;
+    let text = "should be less than or equal to 7";
+    let cause = json!({ "reason": "FieldValueInvalid", "field": "spec.size", "message": text });
+    let message = format!("EtcdCluster \"{name}\" is invalid: spec.size: {text}");
+    Some(status(422, "Invalid", &message, json!({ "causes": [cause] })))
 }
 
 /// `/api/v1/namespaces/x/pods` is a collection, `/api/v1/namespaces/x` is not.

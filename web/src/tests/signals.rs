@@ -67,7 +67,8 @@ async fn a_button_that_would_be_refused_is_disabled_with_all_missing_rights() {
 fn commands(page: &str) -> BTreeSet<String> {
     let parts = page.split("<code").chain(page.split("<pre")).filter_map(|rest| rest.split_once('>'));
     let texts = parts.filter_map(|(_, rest)| rest.split('<').next()).map(str::trim);
-    texts.filter(|text| text.starts_with("olm ")).map(str::to_owned).collect()
+    let commands = texts.filter(|text| text.starts_with("olm "));
+    commands.map(|text| text.replace("&lt;", "<").replace("&gt;", ">")).collect()
 }
 
 /// `commands.txt` lists the commands that pages print. A test of the command line parses them, and
@@ -86,6 +87,11 @@ async fn printed_commands_are_listed() {
         format!("{install}?namespace=fresh"),
         format!("{install}?namespace=fresh&version=0.10.1"),
         format!("{install}?namespace=default&channel=alpha&updates=manual"),
+        format!("{install}?namespace=fresh&policy=pin&version=0.10.1"),
+        format!("{install}?namespace=fresh&policy=range&range=%3E%3D0.10.0+%3C0.12.0"),
+        format!(
+            "{install}?namespace=fresh&env=LOG_LEVEL%3Ddebug%0AOPTIONS%3Da+b&toleration=dedicated%3Ddb:NoSchedule"
+        ),
         HOME.to_owned(),
         format!("{HOME}/workloads"),
         format!("{HOME}/events"),

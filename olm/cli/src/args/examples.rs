@@ -27,7 +27,7 @@ fn examples(command: &Command) -> Vec<String> {
 }
 
 /// The words of the first command of a shell line, without quotes.
-fn words(line: &str) -> Vec<String> {
+pub(super) fn words(line: &str) -> Vec<String> {
     let (mut out, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.trim_start_matches("source <(").chars() {
         match (quote, c) {

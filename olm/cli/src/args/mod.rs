@@ -315,7 +315,12 @@ pub struct WaitArgs {
 
 /// A version or a range, kept as text like in the API.
 fn version_or_range(text: &str) -> Result<String, String> {
-    olm_resolver::VersionRequest::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+    olm_ops::check_version(text).map(|()| text.to_owned())
+}
+
+/// A setting of an operator's Deployments.
+fn config_setting(text: &str) -> Result<String, String> {
+    olm_ops::parse_config(&[text]).map(|_| text.to_owned())
 }
 
 /// `90s`, `5m`, `1h`, or plain seconds.
@@ -347,7 +352,7 @@ mod tests {
         let listed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/src/tests/commands.txt");
         let listed = std::fs::read_to_string(listed).unwrap();
         for command in listed.lines() {
-            if let Err(error) = Args::try_parse_from(command.split(' ')) {
+            if let Err(error) = Args::try_parse_from(examples::words(command)) {
                 panic!("{command}: {error}");
             }
         }

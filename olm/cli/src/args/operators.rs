@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, ValueEnum};
 use olm_ops::Operands;
 
-use super::{OutputArgs, WaitArgs, complete, duration, version_or_range};
+use super::{OutputArgs, WaitArgs, complete, config_setting, duration, version_or_range};
 
 /// `olm search`.
 #[derive(Debug, ClapArgs)]
@@ -109,6 +109,9 @@ pub struct InstallArgs {
     /// Fail when the namespace does not exist, instead of creating it.
     #[arg(long)]
     pub no_create_namespace: bool,
+    /// Setting of the operator's Deployments, such as env.LOG_LEVEL=debug; may be repeated.
+    #[arg(long, value_name = "SETTING=VALUE", value_parser = config_setting)]
+    pub set_config: Vec<String>,
     /// Print the plan without applying it; the installation creates the same plan.
     #[arg(long)]
     pub dry_run: bool,
@@ -122,7 +125,11 @@ const INSTALL: &str = "\
 Examples:
   olm install etcd -n etcd --wait
   olm install etcd --version '>=0.10.0 <0.12.0' --approval manual
-  olm install etcd --dry-run -o yaml";
+  olm install etcd --set-config env.LOG_LEVEL=debug --set-config resources.limits.memory=256Mi
+  olm install etcd --dry-run -o yaml
+
+Settings: env.NAME=VALUE, resources.requests.NAME=QUANTITY, resources.limits.NAME=QUANTITY, nodeSelector.LABEL=VALUE and
+toleration=KEY[=VALUE][:EFFECT]. They replace the variables, resources and tolerations that an existing installation sets.";
 
 /// Approval of plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -9,7 +9,7 @@ use super::{catalogs, plan::plan_text, wait};
 use crate::{
     args::{Approval, Global, InstallArgs},
     context,
-    exit::Failure,
+    exit::{Code, Failure},
     names,
     output::print_one,
 };
@@ -66,7 +66,9 @@ fn request(
         Some(namespace) => namespace.clone(),
         None => olm_ops::suggested_namespace(catalogs, &args.package),
     };
+    let config = olm_ops::parse_config(&args.set_config).map_err(|why| Failure::new(Code::Usage, why))?;
     Ok(InstallRequest {
+        config,
         catalog,
         channel: args.channel.clone(),
         version: args.version.clone(),

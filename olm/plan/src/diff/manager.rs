@@ -6,7 +6,9 @@ use serde_json::Value;
 use super::lists::unescaped;
 
 /// The field managers other than ours that own a field of an object, or a field below it; `None` without one.
-pub(super) fn managers(live: &Value, path: &str) -> Option<String> {
+/// `path` is a JSON pointer, as in a [`FieldDiff`](crate::FieldDiff).
+#[must_use]
+pub fn managers(live: &Value, path: &str) -> Option<String> {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array)?;
     let mut names: Vec<&str> = entries
         .iter()

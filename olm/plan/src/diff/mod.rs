@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use crate::planned::FieldDiff;
 use applied::Last;
 use compare::{Change, compare};
+pub use manager::managers as field_managers;
 pub use mask::without_secrets;
 
 #[derive(Debug, Default)]

@@ -1,0 +1,145 @@
+//! The form of an installation.
+
+use http::StatusCode;
+use olm_catalog::Catalog;
+use serde_json::json;
+
+use super::{Browser, cluster, console, fake::Fake, loaded};
+
+const PAGE: &str = "/install/olm.community/etcd";
+const RANGE: (&str, &str) = ("range", ">=0.10.0 <0.11.0");
+
+fn made(fake: &Fake, namespace: &str) -> serde_json::Value {
+    let path = format!("/apis/operators.coreos.com/v1alpha1/namespaces/{namespace}/subscriptions/etcd");
+    fake.get(&path).unwrap()["spec"].clone()
+}
+
+#[tokio::test]
+async fn a_range_and_a_pin_limit_the_versions() {
+    let (browser, fake) = Browser::etcd().await;
+    let done = browser.post(PAGE, &[("namespace", "ranged"), ("policy", "range"), RANGE]).await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    let spec = made(&fake, "ranged");
+    assert_eq!((&spec["version"], &spec["startingCSV"]), (&json!(RANGE.1), &json!(null)));
+    assert_ne!(spec["installPlanApproval"], "Manual");
+    let pin = [("namespace", "pinned"), ("policy", "pin"), ("version", "0.10.1"), ("range", "unused")];
+    let done = browser.post(PAGE, &pin).await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    let spec = made(&fake, "pinned");
+    assert_eq!((&spec["version"], &spec["startingCSV"]), (&json!("0.10.1"), &json!(null)));
+    // and without either the channel is followed
+    browser.post(PAGE, &[("namespace", "followed"), RANGE]).await;
+    assert_eq!(made(&fake, "followed")["version"], json!(null));
+}
+
+#[tokio::test]
+async fn an_invalid_range_is_reported_at_its_field() {
+    let (browser, fake) = Browser::etcd().await;
+    for range in ["", "newest", ">=0.10.0 <<1"] {
+        let fields = [("namespace", "ranged"), ("policy", "range"), ("range", range)];
+        let page = browser.post(PAGE, &fields).await;
+        assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY, "{range}: {}", page.text);
+        assert!(page.text.contains("id=\"range-problem\""), "{range}: {}", page.text);
+        assert!(page.text.contains("name=\"policy\" value=\"range\" checked"), "{}", page.text);
+    }
+    let fields = [("namespace", "ranged"), ("policy", "range"), ("range", "newest")];
+    assert!(browser.post(PAGE, &fields).await.text.contains("name=\"range\" value=\"newest\""));
+    assert!(!fake.paths().iter().any(|path| path.contains("ranged")));
+    // and a range without a version has no plan, and says why
+    let page = browser.get(&format!("{PAGE}?namespace=ranged&policy=range&range=%3E%3D7.0.0")).await;
+    assert!(page.text.contains("No plan.") && page.text.contains("id=\"install\" disabled"), "{}", page.text);
+    let wrong = browser.post(PAGE, &[("namespace", "Not A Name")]).await;
+    assert!(wrong.text.contains("id=\"namespace-problem\""), "{}", wrong.text);
+}
+
+#[tokio::test]
+async fn the_form_says_whether_the_namespace_is_created() {
+    let (browser, _) = Browser::etcd().await;
+    let says = "Does not exist, and will be created.";
+    assert!(browser.get(&format!("{PAGE}?namespace=fresh")).await.text.contains(says));
+    assert!(!browser.get(&format!("{PAGE}?namespace=default")).await.text.contains(says));
+}
+
+#[tokio::test]
+async fn deprecations_are_beside_the_channel_and_the_version() {
+    let entry = |schema: &str, name: &str, message: &str| {
+        let mut reference = json!({"schema": schema});
+        if schema != "olm.package" {
+            reference["name"] = name.into();
+        }
+        json!({"reference": reference, "message": message})
+    };
+    let mut documents = vec![json!({"schema": "olm.package", "name": "old", "defaultChannel": "new"})];
+    for (channel, version) in [("new", "2.0.0"), ("past", "1.0.0")] {
+        let name = format!("old.v{version}");
+        documents.push(
+            json!({"schema": "olm.channel", "package": "old", "name": channel, "entries": [{"name": name}]}),
+        );
+        documents
+            .push(json!({"schema": "olm.bundle", "package": "old", "name": name, "image": "localhost/old:1",
+            "properties": [{"type": "olm.package", "value": {"packageName": "old", "version": version}}]}));
+    }
+    documents.push(json!({"schema": "olm.deprecations", "package": "old", "entries": [
+        entry("olm.package", "", "Use another package."), entry("olm.channel", "past", "Use channel new."),
+        entry("olm.bundle", "old.v1.0.0", "Version 1 has <b>no</b> fixes.")]}));
+    let lines: Vec<String> = documents.iter().map(ToString::to_string).collect();
+    let catalog = Catalog::from_bytes("old", lines.join("\n").as_bytes());
+    let browser = Browser::new(console(&cluster(), vec![loaded("community", catalog)])).await;
+    let note = |text: &str, id: &str| -> String {
+        let at = text.find(&format!("<div id=\"{id}\">")).unwrap_or_else(|| panic!("no {id}: {text}"));
+        text[at..].split("</div>").next().unwrap().to_owned()
+    };
+    let page = browser.get("/install/olm.community/old").await.text;
+    assert!(note(&page, "package-note").contains("Use another package."), "{page}");
+    assert!(!note(&page, "channel-note").contains("Deprecated"), "{page}");
+    let page = browser.get("/install/olm.community/old?channel=past").await.text;
+    assert!(note(&page, "channel-note").contains("Use channel new."), "{page}");
+    assert!(note(&page, "version-note").contains("Version 1 has &lt;b&gt;no&lt;/b&gt; fixes."), "{page}");
+    let model = browser.json("/install/olm.community/old?channel=past").await;
+    assert_eq!(model["deprecated"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn the_command_names_the_catalog_where_several_have_the_package() {
+    let catalogs = ["community", "other"].map(|name| loaded(name, olm_catalog::shipped()));
+    let browser = Browser::new(console(&cluster(), catalogs.into())).await;
+    let command = browser.json("/install/olm.other/etcd?namespace=fresh").await["command"].clone();
+    assert_eq!(command, "olm install etcd -n fresh --catalog olm/other");
+}
+
+#[tokio::test]
+async fn settings_become_the_config_of_the_subscription() {
+    let (browser, fake) = Browser::etcd().await;
+    let fields = [
+        ("namespace", "set"),
+        ("env", "LOG_LEVEL=debug\r\n\r\nOPTIONS=a=b"),
+        ("node-selector", "kubernetes.io/os=linux"),
+        ("toleration", "spot"),
+        ("resources.limits.memory", "64Mi"),
+    ];
+    let done = browser.post(PAGE, &fields).await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    assert_eq!(
+        made(&fake, "set")["config"],
+        json!({
+            "env": [{"name": "LOG_LEVEL", "value": "debug"}, {"name": "OPTIONS", "value": "a=b"}],
+            "nodeSelector": {"kubernetes.io/os": "linux"},
+            "tolerations": [{"key": "spot", "operator": "Exists"}],
+            "resources": {"limits": {"memory": "64Mi"}},
+        })
+    );
+    // and an invalid setting is reported at its field, with the input kept
+    let wrong = [("namespace", "wrong"), ("env", "LOG_LEVEL"), ("resources.limits.memory", "much")];
+    let page = browser.post(PAGE, &wrong).await;
+    assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", page.text);
+    for text in [
+        "id=\"env-problem\"",
+        "id=\"resources-limits-memory-problem\"",
+        ">LOG_LEVEL</textarea>",
+        "value=\"much\"",
+    ] {
+        assert!(page.text.replace(">\n", ">").contains(text), "{text}: {}", page.text);
+    }
+    assert!(page.text.contains("id=\"config\" open"), "{}", page.text);
+    assert!(!fake.paths().iter().any(|path| path.contains("/wrong/")));
+}
