@@ -22,7 +22,7 @@ use crate::{
     posted::Posted,
     rights::{self, Right},
     view::{
-        field::Field,
+        field::{Field, described_by},
         layout::Section,
         parts::{self, Tone},
     },
