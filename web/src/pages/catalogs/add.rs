@@ -27,7 +27,7 @@ use crate::{
     rights,
     view::{
         banner,
-        field::Field,
+        field::{Field, described_by},
         layout::Section,
         parts::{self, Tone, sentence},
     },
@@ -378,9 +378,10 @@ fn problems(state: &State) -> Markup {
 fn fields(state: &State) -> Markup {
     let form = &state.form;
     let input = |id: &'static str, value: &str, list: Option<&str>| {
+        let wrong = state.problems.get(id).map(|_| "true");
         html! {
             input type="text" id=(id) name=(id) value=(value) list=[list] autocomplete="off" spellcheck="false"
-                aria-invalid=[state.problems.get(id).map(|_| "true")] aria-describedby={ (id) "-help " (id) "-problem" };
+                aria-invalid=[wrong] aria-describedby=[described_by(id, true, wrong.is_some())];
         }
     };
     let field = |id: &'static str, label: &str, help: Markup, input: &Markup| {

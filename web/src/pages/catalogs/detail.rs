@@ -29,7 +29,7 @@ use crate::{
     rights,
     view::{
         events::{self, Line},
-        field::Field,
+        field::{Field, described_by},
         layout::Section,
         parts::{self, Tone, sentence},
         table::{self, Column, Row, Style},
@@ -259,7 +259,7 @@ fn reading(model: &Model, csrf: &str, failed: &Failed) -> Markup {
     let help = html! { "Such as 10m or 1h30m. Empty for the default of the source type; an image is then read once. An image by digest is never polled." };
     let input = html! {
         input #interval type="text" name="interval" value=(value) autocomplete="off" spellcheck="false" placeholder="default"
-            aria-invalid=[problem.map(|_| "true")] aria-describedby="interval-help interval-problem" disabled[blocked];
+            aria-invalid=[problem.map(|_| "true")] aria-describedby=[described_by("interval", true, problem.is_some())] disabled[blocked];
     };
     html! {
         section.panel #reading aria-labelledby="reading-h" {
