@@ -36,9 +36,11 @@ impl Base {
     }
 
     /// Whether the edit still applies to the `current` state: reports of the operator in `status` also change
-    /// the resource version, and do not matter. Hidden values are compared by the generation.
+    /// the resource version, and do not matter. Hidden values are compared by the generation, and their numbers
+    /// by the document: an upgrade of the operator may change which values are hidden.
     pub(crate) fn applies_to(&self, current: &Self, has_secrets: bool) -> bool {
-        if self.resource_version.is_some() && self.resource_version == current.resource_version {
+        let is_same = self.resource_version.is_some() && self.resource_version == current.resource_version;
+        if is_same && !has_secrets {
             return true;
         }
         self.uid == current.uid

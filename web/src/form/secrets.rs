@@ -15,6 +15,8 @@ use super::{Descriptor, field::escape, read::Problems};
 /// Displayed instead of a secret value.
 pub(crate) const HIDDEN: &str = "••••••";
 
+const MISPLACED: &str = "the placeholder of a hidden value cannot be saved here, expected the value";
+
 pub(crate) struct Secrets<'a> {
     schema: Option<&'a Value>,
     /// JSON pointers of passwords by descriptor.
@@ -53,22 +55,34 @@ impl<'a> Secrets<'a> {
         out
     }
 
-    /// Replaces the placeholders of a document by the values of the object that [`hide`](Self::hide) hid.
+    /// Replaces the placeholders of a document by the values of the object that [`hide`](Self::hide) hid. At a
+    /// position that pages show, a placeholder is a problem.
     pub(crate) fn restore(&self, document: &mut Value, object: &Value) -> Problems {
         let hidden: Vec<Value> =
             self.positions(object).iter().filter_map(|position| object.pointer(position).cloned()).collect();
         let mut problems = Problems::new();
+        let mut restored = Vec::new();
         visit(document, "", &mut |value, at| {
             let Some(text) = value.as_str().filter(|text| text.contains(HIDDEN)) else { return };
             match number(text).and_then(|n| hidden.get(n.checked_sub(1)?)) {
-                Some(secret) => *value = secret.clone(),
-                None => {
-                    let text = "the placeholder of a hidden value cannot be saved here, expected the value";
-                    problems.insert(at.to_owned(), text.to_owned());
+                Some(secret) => {
+                    *value = secret.clone();
+                    restored.push(at.to_owned());
                 }
+                None => _ = problems.insert(at.to_owned(), MISPLACED.to_owned()),
             }
         });
+        let secret = self.positions(document);
+        let shown = restored.into_iter().filter(|at| !secret.contains(at));
+        problems.extend(shown.map(|at| (at, MISPLACED.to_owned())));
         problems
+    }
+
+    /// A message of the API server without the secret values of an object, which it repeats when it refuses them.
+    pub(crate) fn redact(&self, message: &str, object: &Value) -> String {
+        let positions = self.positions(object);
+        let values = positions.iter().filter_map(|position| object.pointer(position)?.as_str());
+        values.fold(message.to_owned(), |message, value| message.replace(value, HIDDEN))
     }
 
     /// Positions of the secret strings, in a fixed order.
@@ -198,7 +212,7 @@ fn passwords(schema: &Value, value: &Value, at: &str, out: &mut BTreeSet<String>
     }
 }
 
-/// Positions of strings that another rule masked.
+/// Positions of strings that another rule masked, alone or with the value that contains them.
 fn masked(value: &Value, shown: &Value, at: &str, out: &mut BTreeSet<String>) {
     match (value, shown) {
         (Value::Object(map), Value::Object(shown)) => {
@@ -213,7 +227,7 @@ fn masked(value: &Value, shown: &Value, at: &str, out: &mut BTreeSet<String>) {
                 masked(value, shown, &format!("{at}/{i}"), out);
             }
         }
-        (Value::String(text), shown) if shown.as_str() != Some(text) => _ = out.insert(at.to_owned()),
+        (value, shown) if value != shown => strings(value, at, &mut |_| true, out),
         _ => {}
     }
 }
@@ -278,6 +292,38 @@ mod tests {
             let problems = secrets.restore(&mut document, &object());
             assert_eq!(problems.keys().collect::<Vec<_>>(), ["/spec/note"], "{text}");
         }
+    }
+
+    #[test]
+    fn a_hidden_value_does_not_move_to_a_displayed_field() {
+        let schema = schema();
+        let secrets = secrets(&schema);
+        for (at, field) in [("/spec/note", "note"), ("/spec/env/1/value", "env")] {
+            let mut document = secrets.hide(&object());
+            match field {
+                "note" => document["spec"]["note"] = document["spec"]["admin"]["password"].clone(),
+                _ => document["spec"]["env"][1]["value"] = document["spec"]["env"][0]["value"].clone(),
+            }
+            let problems = secrets.restore(&mut document, &object());
+            assert_eq!(problems.keys().collect::<Vec<_>>(), [at]);
+        }
+    }
+
+    #[test]
+    fn messages_do_not_repeat_hidden_values() {
+        let schema = schema();
+        let message = "spec.admin.password: Invalid value: \"aaa\": too short, ddd, fast";
+        assert_eq!(
+            secrets(&schema).redact(message, &object()),
+            "spec.admin.password: Invalid value: \"••••••\": too short, ••••••, fast"
+        );
+    }
+
+    #[test]
+    fn nested_values_of_a_masked_field_are_hidden() {
+        let object = json!({"kind": "Secret", "data": {"login": {"password": "aaa"}, "key": "bbb"}});
+        let hidden = Secrets::new(None, &[]).hide(&object).to_string();
+        assert!(!hidden.contains("aaa") && !hidden.contains("bbb") && hidden.contains("login"), "{hidden}");
     }
 
     #[test]

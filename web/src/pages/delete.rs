@@ -108,7 +108,7 @@ pub(crate) async fn page(caller: Caller, Path(key): Path<Key>) -> Result<Respons
 /// `POST /instances/{crd}/{namespace}/{name}/delete`
 pub(crate) async fn submit(Path(key): Path<Key>, posted: Posted) -> Result<Response, WebError> {
     let Posted { caller, fields } = posted;
-    let (model, kind) = Model::read(&caller, &key).await?;
+    let (mut model, kind) = Model::read(&caller, &key).await?;
     let typed = fields.text("confirm").unwrap_or_default();
     let error = match fields.text("uid") {
         None => return Err(WebError::bad_request("`uid` is missing")),
@@ -122,7 +122,12 @@ pub(crate) async fn submit(Path(key): Path<Key>, posted: Posted) -> Result<Respo
         .hint("enter the name of the object to confirm its deletion"),
         Some(_) => match delete(&caller, &kind, &model).await {
             Ok(result) => return Ok(caller.done(StatusCode::OK, &model.list(), &result)),
-            Err(error) => error,
+            Err(error) => {
+                if error.status == StatusCode::CONFLICT {
+                    (model, _) = Model::read(&caller, &key).await?;
+                }
+                error
+            }
         },
     };
     if caller.wants_json || error.status == StatusCode::UNAUTHORIZED {

@@ -288,8 +288,10 @@ async fn save(caller: &Caller, edited: &Edited, state: &mut State<'_>, dry_run: 
             if state.problems.is_empty() {
                 state.problems.insert(String::new(), status.message.clone());
             }
+            state.problems.values_mut().for_each(|text| *text = secrets.redact(text, &object));
         }
-        Err(Failure::Refused(error)) => {
+        Err(Failure::Refused(mut error)) => {
+            error.why = secrets.redact(&error.why, &object);
             let hint = "sign in again in another tab, return here and press Review changes; the form keeps its content";
             let expired = error.status == StatusCode::UNAUTHORIZED;
             state.failed = Some(if expired { error.hint(hint) } else { error });

@@ -212,7 +212,7 @@ async fn only_this_site_edits_and_deletes() {
 }
 
 #[tokio::test]
-async fn a_deletion_names_what_goes_with_it_and_asks_where_data_is_lost() {
+async fn a_deletion_lists_its_dependents_and_requires_a_confirmation_if_data_may_be_lost() {
     let (browser, fake) = browser().await;
     let owned = |kind: &str, api: &str, name: &str, uid: &str, owner: &str| {
         json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": "default", "uid": uid,

@@ -1,4 +1,4 @@
-//! One catalog: facts, problems of its content, who uses it, and its actions.
+//! One catalog: facts, problems of its content, its Subscriptions, and its actions.
 
 use std::{collections::BTreeMap, sync::Arc};
 

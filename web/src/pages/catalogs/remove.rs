@@ -139,10 +139,10 @@ fn effect(model: &Model) -> Markup {
     html! {
         @match model.subscriptions.as_deref() {
             None => {
-                p { "The packages of the catalog are not offered any more." }
+                p { "The packages of the catalog are no longer available." }
                 (parts::note(Tone::Warn, &html! { "Missing permission: list subscriptions. Operators that use the catalog are retained and get no upgrades." }))
             }
-            Some([]) => p { "The packages of the catalog are not offered any more. No operator is installed from it." },
+            Some([]) => p { "The packages of the catalog are no longer available. No operator is installed from it." },
             Some(list) => {
                 p { (parts::plural(list.len(), "installed operator")) " from this catalog: retained, without upgrades." }
                 ul.objects { @for user in list { li { span.what { (subscription(user)) } } } }

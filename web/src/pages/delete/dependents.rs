@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_of_objects_go_and_shared_ones_stay() {
+    fn dependents_of_dependents_are_deleted_and_shared_ones_are_retained() {
         let node = |name: &str, owners: &[&str]| Node {
             object: Dependent { kind: "Pod".into(), namespace: None, name: name.into() },
             uid: name.into(),
