@@ -58,8 +58,6 @@ pub(crate) struct ReviewedRights {
     reviewed: Option<Instant>,
     /// Whether a right is granted.
     granted: BTreeMap<OwnedRight, bool>,
-    /// The missing right to approve plans by namespace; `None` where it is granted.
-    by_namespace: BTreeMap<String, Option<String>>,
 }
 
 /// Verb, group, plural and namespace.
@@ -72,16 +70,24 @@ impl ReviewedRights {
         }
     }
 
-    /// All missing rights of the user in one sentence; `None` when none is missing.
-    pub(crate) async fn all_missing(&mut self, client: &Client, rights: &[Right<'_>]) -> Option<String> {
-        self.expire();
+    /// Reviews the rights that are not known yet.
+    async fn review(&mut self, client: &Client, rights: &[Right<'_>]) {
         let unknown = rights.iter().filter(|right| !self.granted.contains_key(&right.owned()));
         let reviews =
             unknown.map(|right| async move { Some((right.owned(), review(client, right).await.ok()?)) });
         self.granted.extend(join_all(reviews).await.into_iter().flatten());
-        // A failed check disables nothing: the API server decides on the request.
-        let lacks = |right: &&Right<'_>| self.granted.get(&right.owned()) == Some(&false);
-        sentence(rights.iter().filter(lacks).copied())
+    }
+
+    /// A failed check disables nothing: the API server decides on the request.
+    fn lacks(&self, right: &Right<'_>) -> bool {
+        self.granted.get(&right.owned()) == Some(&false)
+    }
+
+    /// All missing rights of the user in one sentence; `None` when none is missing.
+    pub(crate) async fn all_missing(&mut self, client: &Client, rights: &[Right<'_>]) -> Option<String> {
+        self.expire();
+        self.review(client, rights).await;
+        sentence(rights.iter().filter(|right| self.lacks(right)).copied())
     }
 
     /// Why the user cannot approve the pending plans of operators, by namespace. Several namespaces need one access
@@ -94,19 +100,18 @@ impl ReviewedRights {
         self.expire();
         let pending = installed.iter().filter(|one| one.status == Status::NeedsApproval);
         let namespaces: BTreeSet<&str> = pending.map(|one| one.namespace.as_str()).collect();
-        let unknown: Vec<&str> =
-            namespaces.iter().copied().filter(|one| !self.by_namespace.contains_key(*one)).collect();
-        let right = Right { namespace: None, ..Right::of_olm("patch", "installplans", "") };
-        let everywhere = unknown.len() > 1 && review(client, &right).await.unwrap_or_default();
-        let reviews = unknown.into_iter().map(|namespace| async move {
-            let lacks =
-                if everywhere { None } else { missing(client, "patch", "installplans", namespace).await };
-            (namespace.to_owned(), lacks)
-        });
-        self.by_namespace.extend(join_all(reviews).await);
-        let lacks =
-            |namespace: &str| Some((namespace.to_owned(), self.by_namespace.get(namespace)?.clone()?));
-        namespaces.into_iter().filter_map(lacks).collect()
+        let rights: Vec<Right<'_>> =
+            namespaces.into_iter().map(|one| Right::of_olm("patch", "installplans", one)).collect();
+        let unknown: Vec<OwnedRight> =
+            rights.iter().map(Right::owned).filter(|right| !self.granted.contains_key(right)).collect();
+        let everywhere = Right { namespace: None, ..Right::of_olm("patch", "installplans", "") };
+        if unknown.len() > 1 && review(client, &everywhere).await.unwrap_or_default() {
+            self.granted.extend(unknown.into_iter().map(|right| (right, true)));
+        }
+        self.review(client, &rights).await;
+        let missing = rights.iter().filter(|right| self.lacks(right));
+        let why = |right: &Right<'_>| Some((right.namespace?.to_owned(), sentence(std::iter::once(*right))?));
+        missing.filter_map(why).collect()
     }
 }
 
