@@ -15,6 +15,11 @@ impl User {
     }
 }
 
+/// Whether a path shows a plan and changes nothing, also with POST.
+fn is_preview(path: &str) -> bool {
+    matches!(path.split('/').collect::<Vec<_>>().as_slice(), ["", "install", _, _, "preview"])
+}
+
 /// Whether a request changes something or shows a plan.
 fn counts(method: &Method, path: &str) -> bool {
     let plan = path.starts_with("/install/")
@@ -26,7 +31,7 @@ fn counts(method: &Method, path: &str) -> bool {
 pub(crate) fn log(user: &User, method: &Method, uri: &Uri, status: StatusCode, request: &str) {
     let Some(user) = user.0.get() else { return };
     if counts(method, uri.path()) {
-        let action = if *method == Method::GET { "view" } else { "change" };
+        let action = if *method == Method::GET || is_preview(uri.path()) { "view" } else { "change" };
         let (path, status) = (uri.path_and_query().map_or(uri.path(), |path| path.as_str()), status.as_u16());
         tracing::info!(target: "olm::audit", action, user, program = "olm.console", %method, path, status, request);
     }
@@ -47,5 +52,10 @@ mod tests {
         }
         assert!(counts(&Method::POST, "/instances/new/etcdclusters"));
         assert!(!counts(&Method::POST, "/theme"));
+        // the installation of a package named `preview` is a change
+        assert!(
+            is_preview("/install/olm.community/etcd/preview")
+                && !is_preview("/install/olm.community/preview")
+        );
     }
 }

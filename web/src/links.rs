@@ -53,6 +53,15 @@ pub(crate) fn encode(text: &str) -> String {
     out
 }
 
+/// A word of a command line, quoted if a shell would interpret it.
+pub(crate) fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._+=:/,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// A local path to redirect to after a form; any other target is replaced by the home page.
 pub(crate) fn local(path: &str) -> String {
     let ok = path.starts_with('/')
@@ -65,6 +74,14 @@ pub(crate) fn local(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_a_command_are_quoted_for_the_shell() {
+        assert_eq!(shell_word("quay.io/acme/catalog:v1"), "quay.io/acme/catalog:v1");
+        assert_eq!(shell_word("https://a.example/all?x=1&y=2"), "'https://a.example/all?x=1&y=2'");
+        assert_eq!(shell_word("https://a/$(rm)'"), r"'https://a/$(rm)'\'''");
+        assert_eq!(shell_word(""), "''");
+    }
 
     #[test]
     fn only_plain_web_and_mail_links_are_followed() {

@@ -38,6 +38,11 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/catalog/{source}/{package}/versions", get(pages::versions::page))
         .route("/catalog/{source}/{package}/graph", get(pages::versions::graph))
         .route("/install/{source}/{package}", get(pages::install::page).post(pages::install::submit))
+        .route(
+            "/install/{source}/{package}/preview",
+            // After a sign-in the browser requests the page again, without the input.
+            get(pages::install::page).post(pages::install::preview),
+        )
         .route("/installed", get(pages::installed::page))
         .route("/installed/{namespace}/{name}", get(pages::operator::page))
         .route("/installed/{namespace}/{name}/{tab}", get(pages::operator::tab))

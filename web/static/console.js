@@ -119,12 +119,12 @@
     const refresh = async () => {
       controller?.abort();
       controller = new AbortController();
-      const fields = new FormData(form);
-      const url = `${location.pathname}?${new URLSearchParams(fields)}`;
+      const fields = new URLSearchParams(new FormData(form));
       const target = document.getElementById(id);
       target?.setAttribute("aria-busy", "true");
       try {
-        const answer = await fetch(url, { headers: { Accept: "text/html" }, signal: controller.signal });
+        const preview = form.querySelector("[formaction]").formAction;
+        const answer = await fetch(preview, { method: "POST", body: fields, headers: { Accept: "text/html" }, signal: controller.signal });
         const page = parse(await answer.text());
         for (const part of [id, "versions", "channel-note", "version-note", "ranges", "namespace-field", "config", "updates", "cli", "install-why", "install-action"]) {
           const fresh = page.querySelector(`#${part}`);
@@ -134,7 +134,9 @@
           for (const choice of old.querySelectorAll("input[type=radio]")) choice.checked = choice.defaultChecked;
         }
         target?.removeAttribute("aria-busy");
-        history.replaceState(null, "", url);
+        // URLs are logged: without the token and the configuration.
+        for (const field of form.querySelectorAll("[name=_csrf], #config [name]")) fields.delete(field.name);
+        history.replaceState(null, "", `${form.getAttribute("action")}?${fields}`);
       } catch (error) {
         if (error.name !== "AbortError") target?.removeAttribute("aria-busy");
       }

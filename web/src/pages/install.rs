@@ -26,7 +26,7 @@ use crate::{
     catalogs::Snapshot,
     dynamic,
     error::WebError,
-    links::{clean, encode},
+    links::{clean, encode, shell_word},
     posted::{Fields, Posted},
     rights::{self, Right},
     view::{
@@ -106,7 +106,8 @@ struct Model {
     deprecated: Vec<String>,
 }
 
-/// `GET /install/{source}/{package}`: the form and the plan.
+/// `GET /install/{source}/{package}`: the form and the plan. The query fills in the form, except the configuration:
+/// URLs are logged, and values of environment variables may be secret.
 pub(crate) async fn page(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -114,6 +115,17 @@ pub(crate) async fn page(
     RawQuery(query): RawQuery,
 ) -> Result<Response, WebError> {
     let fields = Fields::parse(query.unwrap_or_default().as_bytes());
+    let form = Form { config: ConfigForm::default(), ..Form::read(&fields) };
+    show(&app, &caller, &source, &package, &form, None).await
+}
+
+/// `POST /install/{source}/{package}/preview`: the form and the plan of the submitted fields.
+pub(crate) async fn preview(
+    State(app): State<Arc<App>>,
+    Path((source, package)): Path<(String, String)>,
+    posted: Posted,
+) -> Result<Response, WebError> {
+    let Posted { caller, fields } = posted;
     show(&app, &caller, &source, &package, &Form::read(&fields), None).await
 }
 
@@ -286,7 +298,7 @@ fn command(request: &InstallRequest, form: &Form, found: &Found<'_>, snapshot: &
     }
     let older = || (!found.newest).then(|| version_of(found.bundle));
     if let Some(version) = request.version.clone().or_else(older) {
-        out.push_str(&format!(" --version {}", quoted(&version)));
+        out.push_str(&format!(" --version {}", shell_word(&version)));
     }
     if request.manual {
         out.push_str(" --approval manual");
@@ -295,18 +307,9 @@ fn command(request: &InstallRequest, form: &Form, found: &Found<'_>, snapshot: &
         out.push_str(" --no-create-namespace");
     }
     for (_, setting) in form.config.assignments() {
-        out.push_str(&format!(" --set-config {}", quoted(&setting)));
+        out.push_str(&format!(" --set-config {}", shell_word(&setting)));
     }
     clean(&out)
-}
-
-/// A word of a command line, quoted if a shell would interpret it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-._+=:/,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn view(
@@ -335,6 +338,7 @@ fn view(
         }
         form.split-form.install method="post" action=(found.href("install")) data-preview="plan" {
             div.panel { div.body.stack {
+                (parts::csrf(caller.csrf()))
                 (fields::deprecation("package-note", found.package.deprecated.as_deref()))
                 (fields::channel_and_version(found, form))
                 (fields::version_policy(form, range_problem(&model.request).as_deref()))
@@ -350,11 +354,8 @@ fn view(
                 // The script replaces these two with those of the next preview.
                 div #install-why { @if let Some(why) = &model.why_not { (parts::note(Tone::Warn, &html! { (clean(why)) })) } }
                 div.actions {
-                    // The other button sends the fields in a URL, which must not contain the token.
-                    span #install-action {
-                        button.button.primary #install disabled[model.why_not.is_some()] name="_csrf" value=(caller.csrf()) { "Install" }
-                    }
-                    button.button formmethod="get" data-no-script="" { "Update plan" }
+                    span #install-action { button.button.primary #install disabled[model.why_not.is_some()] { "Install" } }
+                    button.button #update-plan formaction={ (found.href("install")) "/preview" } data-no-script="" { "Update plan" }
                     a.button.quiet href=(found.href("catalog")) { "Cancel" }
                 }
             } }

@@ -1,7 +1,9 @@
 use axum::body::Body;
 use http::{Request, StatusCode, header};
 
-use super::{Browser, TOKEN, console, fake::Fake, follow_link, get, new_code, paste_token, post, send};
+use super::{
+    Browser, TOKEN, console, fake::Fake, follow_link, get, hidden, new_code, paste_token, post, send,
+};
 use crate::security::CSP;
 
 #[tokio::test]
@@ -228,11 +230,13 @@ async fn one_click_installs_with_the_right_defaults() {
         "{}",
         page.text
     );
-    // a preview without scripts is a GET request with all fields, and its URL has no token
+    // a preview is a POST request: no URL contains the configuration or the token
     let form = &page.text[page.text.find("data-preview").unwrap()..];
     let form = &form[..form.find("</form>").unwrap()];
-    assert!(form.contains("formmethod=\"get\"") && !form.contains("type=\"hidden\""), "{form}");
-    assert!(form.contains(&format!("id=\"install\" name=\"_csrf\" value=\"{}\"", browser.csrf)), "{form}");
+    let preview = "formaction=\"/install/olm.community/etcd/preview\"";
+    assert!(form.contains(preview) && !form.contains("formmethod"), "{form}");
+    assert_eq!(hidden(form, "_csrf"), browser.csrf);
+    assert!(form.find("id=\"install\"").unwrap() < form.find(preview).unwrap(), "Enter installs: {form}");
     let done = browser
         .post("/install/olm.community/etcd", &[("namespace", "fresh"), ("updates", "automatic")])
         .await;

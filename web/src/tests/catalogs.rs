@@ -329,6 +329,8 @@ async fn what_is_wrong_with_the_form_is_beside_its_field_with_the_input_kept() {
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
     assert!(page.text.contains("contains credentials") && !page.text.contains("hunter2"), "{}", page.text);
     assert!(page.text.contains("value=\"https://catalogs.example/all\""), "{}", page.text);
+    let page = browser.get("/catalogs/new?source=me:hunter2@quay.io/a/b").await;
+    assert!(page.text.contains("contains credentials") && !page.text.contains("hunter2"), "{}", page.text);
     assert!(
         !browser.json("/catalogs/new?source=me:hunter2@quay.io/a/b").await.to_string().contains("hunter2")
     );

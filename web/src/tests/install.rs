@@ -45,7 +45,7 @@ async fn an_invalid_range_is_reported_at_its_field() {
     let fields = [("namespace", "ranged"), ("policy", "range"), ("range", "newest")];
     assert!(browser.post(PAGE, &fields).await.text.contains("name=\"range\" value=\"newest\""));
     assert!(!fake.paths().iter().any(|path| path.contains("ranged")));
-    // and a range without a version has no plan, and says why
+    // and a range without a version has no plan, and the page shows the reason
     let page = browser.get(&format!("{PAGE}?namespace=ranged&policy=range&range=%3E%3D7.0.0")).await;
     assert!(page.text.contains("No plan.") && page.text.contains("id=\"install\" disabled"), "{}", page.text);
     let wrong = browser.post(PAGE, &[("namespace", "Not A Name")]).await;
@@ -53,11 +53,11 @@ async fn an_invalid_range_is_reported_at_its_field() {
 }
 
 #[tokio::test]
-async fn the_form_says_whether_the_namespace_is_created() {
+async fn the_form_shows_whether_the_namespace_is_created() {
     let (browser, _) = Browser::etcd().await;
-    let says = "Does not exist, and will be created.";
-    assert!(browser.get(&format!("{PAGE}?namespace=fresh")).await.text.contains(says));
-    assert!(!browser.get(&format!("{PAGE}?namespace=default")).await.text.contains(says));
+    let help = "Does not exist, and will be created.";
+    assert!(browser.get(&format!("{PAGE}?namespace=fresh")).await.text.contains(help));
+    assert!(!browser.get(&format!("{PAGE}?namespace=default")).await.text.contains(help));
 }
 
 #[tokio::test]
@@ -142,4 +142,22 @@ async fn settings_become_the_config_of_the_subscription() {
     }
     assert!(page.text.contains("id=\"config\" open"), "{}", page.text);
     assert!(!fake.paths().iter().any(|path| path.contains("/wrong/")));
+}
+
+#[tokio::test]
+async fn a_preview_with_configuration_is_in_no_url() {
+    let (browser, fake) = Browser::etcd().await;
+    let preview = format!("{PAGE}/preview");
+    let page = browser.post(&preview, &[("namespace", "fresh"), ("env", "DB=hunter2")]).await;
+    assert_eq!(page.status, StatusCode::OK, "{}", page.text);
+    assert!(page.text.contains("env.DB=hunter2") && !page.text.contains("No plan."), "{}", page.text);
+    assert_eq!(browser.get(&preview).await.status, StatusCode::OK, "the page after a sign-in");
+    assert!(!fake.paths().iter().any(|path| path.contains("/fresh/")), "nothing is installed");
+    // and a URL does not fill in the configuration
+    let model = browser.json(&format!("{PAGE}?namespace=fresh&env=DB%3Dhunter2")).await;
+    assert!(model["request"]["namespace"] == "fresh" && !model.to_string().contains("hunter2"), "{model}");
+    // and only this site requests a preview
+    let request = super::post(&preview).header(http::header::COOKIE, &browser.cookie);
+    let answer = super::send(&browser.router, request.body("env=A%3Db".into()).unwrap()).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
 }

@@ -10,7 +10,7 @@ use axum::{
 use http::StatusCode;
 use maud::{Markup, html};
 use olm_api::{CatalogSource, CatalogSourceSpec};
-use olm_engine::site::manager_namespace;
+use olm_engine::{catalogs::has_credentials, site::manager_namespace};
 use olm_kube_schema::names::{is_dns_label, is_dns_subdomain};
 use olm_ops::{
     Error,
@@ -22,7 +22,7 @@ use crate::{
     caller::{Caller, Page},
     dynamic,
     error::WebError,
-    links::{clean, encode},
+    links::{clean, encode, shell_word},
     posted::{Fields, Posted},
     rights,
     view::{
@@ -138,7 +138,7 @@ impl Form {
     }
 
     fn command(&self, name: &str, suggested: Option<&str>, priority: i32, secrets: &[String]) -> String {
-        let mut command = format!("olm catalog add {}", quoted(&self.source));
+        let mut command = format!("olm catalog add {}", shell_word(&self.source));
         if suggested != Some(name) {
             command.push_str(&format!(" --name {name}"));
         }
@@ -166,12 +166,6 @@ fn why(refusal: &SourceRefusal) -> String {
     }
 }
 
-/// A word of a shell command.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:@/%+=,".contains(c);
-    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
-}
-
 /// The text without a user and a password before the host, which a page must not repeat.
 fn without_credentials(text: &str) -> String {
     let (scheme, rest) = match text.split_once("://") {
@@ -184,8 +178,12 @@ fn without_credentials(text: &str) -> String {
 }
 
 /// `GET /catalogs/new`; the query can fill in the fields.
-pub(crate) async fn page(caller: Caller, RawQuery(query): RawQuery) -> Result<Response, WebError> {
+pub(crate) async fn page(mut caller: Caller, RawQuery(query): RawQuery) -> Result<Response, WebError> {
     let form = Form::read(&Fields::parse(query.unwrap_or_default().as_bytes()));
+    if has_credentials(&form.source) {
+        // The frame of the page contains its path.
+        caller.path = href(None);
+    }
     let mut state = State { form, ..State::default() };
     // An empty form has no problems yet.
     if !state.form.source.is_empty() {
@@ -234,7 +232,7 @@ impl State {
             Ok(request) => self.request = Some(request),
             Err((problems, hints)) => (self.problems, self.hints) = (problems, hints),
         }
-        if RequestedCatalog::parse(&self.form.source) == Err(SourceRefusal::Credentials) {
+        if has_credentials(&self.form.source) {
             self.form.source = without_credentials(&self.form.source);
         }
     }
@@ -434,13 +432,6 @@ fn shortcuts(namespace: &str) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_of_a_command_are_quoted_for_the_shell() {
-        assert_eq!(quoted("quay.io/acme/catalog:v1"), "quay.io/acme/catalog:v1");
-        assert_eq!(quoted("https://a.example/all?x=1&y=2"), "'https://a.example/all?x=1&y=2'");
-        assert_eq!(quoted("https://a/$(rm)'"), r"'https://a/$(rm)'\'''");
-    }
 
     #[test]
     fn credentials_are_not_repeated() {

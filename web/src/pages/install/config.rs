@@ -19,6 +19,7 @@ const LISTS: [(&str, &str); 3] =
     [("env", "env."), ("node-selector", "nodeSelector."), ("toleration", "toleration=")];
 
 /// The text of each field.
+#[derive(Default)]
 pub(super) struct ConfigForm(BTreeMap<&'static str, String>);
 
 impl ConfigForm {
