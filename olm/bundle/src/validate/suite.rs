@@ -31,9 +31,7 @@ pub enum Suite {
 /// Why a selection is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SuiteError {
-    #[error(
-        "unknown validator {name:?}; expected one of {known}, or suite=operatorframework{hint}"
-    )]
+    #[error("unknown validator {name:?}; expected one of {known}, or suite=operatorframework{hint}")]
     Unknown {
         name: String,
         /// The nearest name.
