@@ -63,7 +63,7 @@ fn is_age(word: &str) -> bool {
     !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'm' | b'h'))
 }
 
-/// The name of a plan ends in a part of its digest, that of a pod in random letters.
+/// The name of a plan ends in a part of its digest.
 fn words_of_plan(word: &str) -> String {
     match word.find("install-") {
         Some(at) => {

@@ -27,7 +27,7 @@ fn an_operator_is_inspected_with_the_rights_of_the_caller() {
         // when an administrator inspects it, then each command answers
         let (out, error) = setup.admin.olm(&["versions", "a", "-n", "ns", "--no-headers"]).await?;
         ensure!(
-            out.starts_with("1.0.0 ") && out.contains("installed; newest of the default channel"),
+            out.starts_with("1.0.0 ") && out.contains("installed; head of the default channel"),
             "{out}{error}"
         );
         for command in ["instances", "events"] {

@@ -1,12 +1,12 @@
-//! Pages of the console, read strictly: the console writes every end tag and quotes every attribute, so that whatever a
-//! browser would repair is a fault.
+//! Pages of the console, read strictly: the console writes every end tag and quotes every attribute, so that everything
+//! a browser would repair is a fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Elements without content.
 const VOID: [&str; 13] =
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"];
-/// Elements whose content is text, whatever it looks like.
+/// Elements whose content is text only.
 const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
 /// Elements that end an open `p`.
 const BLOCKS: [&str; 24] = [

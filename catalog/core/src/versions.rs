@@ -74,8 +74,8 @@ impl PackageVersion {
     #[must_use]
     pub fn status(&self) -> String {
         let head = match (self.default, self.heads.is_empty()) {
-            (true, _) => Some("newest of the default channel".to_owned()),
-            (false, false) => Some(format!("newest of {}", self.heads.join(", "))),
+            (true, _) => Some("head of the default channel".to_owned()),
+            (false, false) => Some(format!("head of {}", self.heads.join(", "))),
             (false, true) => None,
         };
         let parts = [
@@ -117,8 +117,8 @@ mod tests {
         assert_eq!(
             rows,
             [
-                "1.10.0 stable [newest of the default channel]",
-                "1.9.0 beta [newest of beta]",
+                "1.10.0 stable [head of the default channel]",
+                "1.9.0 beta [head of beta]",
                 "1.0.0 stable [installed]"
             ]
         );

@@ -11,8 +11,8 @@ pub enum Transferred {
     Bytes(u64),
     /// These bytes have to be transferred again.
     Lost(u64),
-    /// A transfer is complete, or failed.
-    Ended,
+    /// A transfer is complete, or failed with this many bytes missing.
+    Ended(u64),
 }
 
 /// Receives the progress of transfers; the default receives none.
@@ -41,13 +41,14 @@ impl fmt::Debug for Observer {
 /// A transfer, which ends when it is dropped.
 pub(crate) struct Transfer {
     observer: Observer,
+    size: u64,
     bytes: u64,
 }
 
 impl Transfer {
     pub fn begin(observer: &Observer, size: u64) -> Self {
         observer.report(Transferred::Began(size));
-        Self { observer: observer.clone(), bytes: 0 }
+        Self { observer: observer.clone(), size, bytes: 0 }
     }
 
     pub fn moved(&mut self, bytes: usize) {
@@ -62,7 +63,7 @@ impl Transfer {
 
 impl Drop for Transfer {
     fn drop(&mut self) {
-        self.observer.report(Transferred::Ended);
+        self.observer.report(Transferred::Ended(self.size.saturating_sub(self.bytes)));
     }
 }
 
@@ -82,7 +83,11 @@ mod tests {
         transfer.restart();
         transfer.moved(5);
         drop(transfer);
+        Transfer::begin(&observer, 7).moved(3);
         use Transferred::{Began, Bytes, Ended, Lost};
-        assert_eq!(*seen.lock().expect("not poisoned"), [Began(5), Bytes(3), Lost(3), Bytes(5), Ended]);
+        let seen = seen.lock().expect("not poisoned");
+        assert_eq!(seen[..5], [Began(5), Bytes(3), Lost(3), Bytes(5), Ended(0)]);
+        // A failed transfer does not count what it did not transfer.
+        assert_eq!(seen[5..], [Began(7), Bytes(3), Ended(4)]);
     }
 }

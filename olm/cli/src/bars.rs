@@ -21,7 +21,7 @@ const BYTES: &str = "[{bar:30}] {decimal_bytes}/{decimal_total_bytes} {decimal_b
 static DRAWN: Mutex<Option<WeakProgressBar>> = Mutex::new(None);
 
 /// Whether standard error is a terminal that can move its cursor.
-fn are_drawn() -> bool {
+pub fn on_terminal() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
@@ -43,7 +43,7 @@ pub struct Bar(ProgressBar);
 impl Bar {
     /// A bar that counts items; `None` where bars are not drawn.
     pub fn of_items() -> Option<Self> {
-        are_drawn().then(|| Self::draw(ITEMS))
+        on_terminal().then(|| Self::draw(ITEMS))
     }
 
     fn draw(template: &str) -> Self {
@@ -115,7 +115,7 @@ struct State {
 
 impl Transfers {
     pub fn new() -> Arc<Self> {
-        Arc::new(Self::drawn(are_drawn()))
+        Arc::new(Self::drawn(on_terminal()))
     }
 
     fn drawn(draws: bool) -> Self {
@@ -161,7 +161,10 @@ impl Transfers {
             }
             Transferred::Bytes(bytes) => state.moved += bytes,
             Transferred::Lost(bytes) => state.moved = state.moved.saturating_sub(bytes),
-            Transferred::Ended => state.running = state.running.saturating_sub(1),
+            Transferred::Ended(missing) => {
+                state.running = state.running.saturating_sub(1);
+                state.expected = state.expected.saturating_sub(missing);
+            }
         }
         if self.draws {
             match state.running {
@@ -204,7 +207,11 @@ mod tests {
         assert_eq!(transfers.change(Transferred::Lost(10_000_000), at(7)), None);
         // a size that the server did not report is at least what was received
         assert_eq!(transfers.change(Transferred::Bytes(30_000_000), at(8)), None);
-        let line = transfers.change(Transferred::Ended, at(12));
+        let line = transfers.change(Transferred::Ended(0), at(12));
         assert_eq!(line.as_deref(), Some("… 30.0 of 30.0 MB transferred (12s)"));
+        // a failed transfer counts with what it moved
+        assert_eq!(transfers.change(Transferred::Began(20_000_000), at(13)), None);
+        let line = transfers.change(Transferred::Ended(20_000_000), at(18));
+        assert_eq!(line.as_deref(), Some("… 30.0 of 30.0 MB transferred (18s)"));
     }
 }

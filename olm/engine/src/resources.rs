@@ -94,6 +94,7 @@ impl ResourceError {
 pub fn short(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
+        kube::Error::Service(source) => source.to_string(),
         other => other.to_string(),
     }
 }

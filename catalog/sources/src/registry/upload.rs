@@ -1,13 +1,13 @@
 //! Pushes: blobs in one piece, then manifests.
 
-use std::{fs::File, io, path::Path, time::Duration};
+use std::{fs::File, path::Path, time::Duration};
 
-use futures::stream::{self, TryStream};
+use futures::TryStreamExt as _;
 use reqwest::{
     Body, Method, RequestBuilder, Response, StatusCode, Url,
     header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION},
 };
-use tokio::io::AsyncReadExt as _;
+use tokio_util::io::ReaderStream;
 
 use super::{Repository, digest_header};
 use crate::{
@@ -59,9 +59,10 @@ impl Repository<'_> {
         target.query_pairs_mut().append_pair("digest", &blob.digest.to_string());
         self.put(&target, what, blob.size, |request| {
             let file = File::open(path).map_err(SourceError::io("open", path))?;
-            let transfer = Transfer::begin(&self.http.options.observer, blob.size);
-            let body = Body::wrap_stream(pieces(tokio::fs::File::from_std(file), transfer));
-            Ok(request.header(CONTENT_TYPE, "application/octet-stream").body(body))
+            let mut transfer = Transfer::begin(&self.http.options.observer, blob.size);
+            let pieces = ReaderStream::with_capacity(tokio::fs::File::from_std(file), PIECE)
+                .inspect_ok(move |piece| transfer.moved(piece.len()));
+            Ok(request.header(CONTENT_TYPE, "application/octet-stream").body(Body::wrap_stream(pieces)))
         })
         .await?;
         Ok(true)
@@ -115,20 +116,6 @@ impl Repository<'_> {
     fn url(&self, path: &str, what: &str) -> Result<Url, SourceError> {
         self.base.join(path).map_err(|e| SourceError::malformed(what, format!("invalid URL: {e}")))
     }
-}
-
-/// The content of a file; its pieces are counted as they are sent.
-fn pieces(
-    file: tokio::fs::File,
-    transfer: Transfer,
-) -> impl TryStream<Ok = Vec<u8>, Error = io::Error> + Send {
-    stream::try_unfold((file, transfer), |(mut file, mut transfer)| async move {
-        let mut piece = vec![0; PIECE];
-        let read = file.read(&mut piece).await?;
-        piece.truncate(read);
-        transfer.moved(read);
-        Ok((read > 0).then_some((piece, (file, transfer))))
-    })
 }
 
 /// The URL of a started upload, which may be relative.

@@ -21,7 +21,7 @@ Examples:
   olm bundle run ./bundle -n demo
 
 A BUNDLE is a folder or an image with one version of an operator:
-  manifests/*.yaml           one ClusterServiceVersion, its CustomResourceDefinitions and other manifests
+  manifests/*.yaml           one ClusterServiceVersion, its CRDs and other manifests
   metadata/annotations.yaml  package, channels and default channel
 A BUNDLE is also an archive, or an image in an OCI layout (oci:DIR[:NAME]).";
 

@@ -109,7 +109,8 @@ Examples:
   olm catalog refresh --all";
 
 const SET_INTERVAL: &str = "\
-By default an image is read once, a server every 15 minutes, a ConfigMap or directory every 15 seconds.
+By default an image is read once, a server every 15 minutes, a ConfigMap or directory every
+15 seconds.
 
 Examples:
   olm catalog set-interval operatorhub 30m

@@ -65,7 +65,7 @@ fn every_argument_has_a_help_text() {
             let starts = help.starts_with(|c: char| !c.is_ascii_lowercase());
             assert!(!help.is_empty() && starts, "{name} {arg}: {help:?}");
             for value in arg.get_possible_values().iter().filter(|_| arg.get_action().takes_values()) {
-                // The names of shells, true and false say it all.
+                // Names of shells, true and false need no explanation.
                 let is_plain = name == "olm completion" || matches!(value.get_name(), "true" | "false");
                 assert!(is_plain || value.get_help().is_some(), "{name} {arg} {}", value.get_name());
             }

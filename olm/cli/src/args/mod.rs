@@ -19,7 +19,7 @@ mod servers;
 mod settings;
 mod sources;
 
-use std::{io::IsTerminal as _, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
@@ -37,7 +37,10 @@ pub use servers::*;
 pub use settings::*;
 pub use sources::*;
 
-use crate::output::{Format, FormatParser};
+use crate::{
+    bars,
+    output::{Format, FormatParser},
+};
 
 /// Install, upgrade, explain and remove Kubernetes operators.
 #[derive(Debug, Parser)]
@@ -97,9 +100,7 @@ impl Color {
             Self::Never => false,
             Self::Auto if set("NO_COLOR") => false,
             Self::Auto if set("CLICOLOR_FORCE") => true,
-            Self::Auto => {
-                std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
-            }
+            Self::Auto => bars::on_terminal(),
         }
     }
 }

@@ -128,8 +128,9 @@ Examples:
   olm install etcd --set-config env.LOG_LEVEL=debug --set-config resources.limits.memory=256Mi
   olm install etcd --dry-run -o yaml
 
-Settings: env.NAME=VALUE, resources.requests.NAME=QUANTITY, resources.limits.NAME=QUANTITY, nodeSelector.LABEL=VALUE and
-toleration=KEY[=VALUE][:EFFECT]. They replace the variables, resources and tolerations that an existing installation sets.";
+Settings: env.NAME=VALUE, resources.requests.NAME=QUANTITY, resources.limits.NAME=QUANTITY,
+nodeSelector.LABEL=VALUE and toleration=KEY[=VALUE][:EFFECT]. They replace the variables,
+resources and tolerations that an existing installation sets.";
 
 /// Approval of plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

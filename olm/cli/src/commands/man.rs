@@ -41,7 +41,7 @@ mod tests {
         }
         let text = std::fs::read_to_string(pages.join("olm-self-install.1")).unwrap();
         assert!(text.replace('\\', "").contains("--image-pull-policy"), "{text}");
-        // what runs in pods is no command of users
+        // and programs of pods have no page
         assert!(!pages.join("olm-manager.1").exists());
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();

@@ -18,8 +18,7 @@ fn versions_are_listed_in_every_format() {
     let versions = |more: &[&str]| olm(&[&["versions", "demo", "--catalog-dir", path], more].concat());
     let ran = versions(&["--no-headers"]);
     assert_eq!(
-        ran.out,
-        "1.1.0   stable   demo.v1.1.0   newest of the default channel\n1.0.0   stable   demo.v1.0.0\n",
+        ran.out, "1.1.0   stable   demo.v1.1.0   head of the default channel\n1.0.0   stable   demo.v1.0.0\n",
         "{}",
         ran.err
     );
@@ -64,7 +63,7 @@ fn one_version_of_a_package_is_shown() {
         "Version:       1.1.0\n",
         "Bundle:        demo.v1.1.0\n",
         "Provider:      Acme\n",
-        "Channels:      stable (newest)\n",
+        "Channels:      stable (head)\n",
         "Upgrades from: demo.v1.0.0\n",
         "Capability:    Deep Insights\n",
         "Provides:      Demo (example.com/v1)\n",

@@ -136,19 +136,19 @@ fn without_digests(text: &str) -> String {
 /// The output of a run without the parts that differ between runs.
 fn transcript(ran: &Ran, dir: &Path) -> String {
     let text = format!("exit code {}\n--- out\n{}--- err\n{}", ran.code.unwrap_or(-1), ran.out, ran.err);
-    let text = text.replace(&dir.display().to_string(), "DIR");
-    // `(0.12 s)` and `"milliseconds": 5`
-    let mut lines = Vec::new();
-    for line in text.lines() {
-        let line = match line.rfind(" (").filter(|_| line.ends_with(" s)")) {
-            Some(at) => format!("{} (TIME)", &line[..at]),
-            None => line.to_owned(),
-        };
-        lines.push(if line.trim_start().starts_with("\"milliseconds\"") {
-            "  \"milliseconds\": TIME,".into()
-        } else {
-            line
-        });
-    }
-    lines.join("\n")
+    let mut text = without_times(&text.replace(&dir.display().to_string(), "DIR"));
+    text.pop();
+    text
+}
+
+/// Replaces `(0.12 s)` and `"milliseconds": 5`, which differ between runs.
+fn without_times(text: &str) -> String {
+    let line = |line: &str| match line.rfind(" (").filter(|_| line.ends_with(" s)")) {
+        Some(at) => format!("{} (TIME)\n", &line[..at]),
+        None if line.trim_start().starts_with("\"milliseconds\": ") => {
+            "  \"milliseconds\": TIME,\n".to_owned()
+        }
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
 }

@@ -114,6 +114,9 @@ impl Facts {
         let mut facts = Self::default();
         match client.apiserver_version().await {
             Ok(info) => facts.kubernetes = Some(info.git_version),
+            Err(error) if is_forbidden(&error) => {
+                facts.not_seen.push("the version of Kubernetes: forbidden".to_owned());
+            }
             Err(error) => {
                 facts.unreachable = Some(short(&error));
                 return facts;

@@ -31,7 +31,7 @@ pub use safe_fix::{SafeFix, apply_fix};
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Version of Kubernetes; absent when the API server does not answer.
+    /// Version of Kubernetes; absent when the API server does not answer, or the caller may not read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<String>,
     pub program: String,

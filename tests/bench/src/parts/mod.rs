@@ -49,7 +49,7 @@ pub(crate) fn sub_mode() -> Option<ExitCode> {
         "grow" => grown(&args[1..]).map(|()| None),
         "--child" => steps::step(&args[1..]).map(|()| None),
         other => Err(anyhow::anyhow!(
-            "unknown argument {other:?}; known are catalog, resolver, lifecycle, etcd, console, grow, or none"
+            "unknown argument {other:?}; known are catalog, signatures, resolver, lifecycle, etcd, console, grow, or none"
         )),
     };
     Some(match done {

@@ -191,7 +191,7 @@ fn row(arg: &Arg) -> String {
     )
 }
 
-/// Help as Markdown: placeholders and columns are no markup.
+/// Help as Markdown: placeholders and columns are not markup.
 fn escaped(text: &str) -> String {
     let mut code = false;
     let mut out = String::new();
@@ -269,13 +269,13 @@ mod tests {
                 assert!(pages[file].contains(part), "{part} is missing in {file}:\n{}", pages[file]);
             }
         }
-        // Global options are listed once, what runs in pods is no command of users.
+        // Global options are listed once, and programs of pods not at all.
         assert_eq!(pages.values().filter(|text| text.contains("--kubeconfig <")).count(), 1);
         assert!(!pages.contains_key("manager.md"));
     }
 
     #[test]
-    fn help_is_no_markup() {
+    fn help_is_not_markup() {
         assert_eq!(escaped("a|b <c> `d_e` *"), "a\\|b \\<c> `d_e` \\*");
     }
 }

@@ -33,7 +33,7 @@ pub struct ShownBundle {
     catalog_image: Option<CatalogImage>,
     description: String,
     channels: Vec<String>,
-    /// Channels of which it is the newest version.
+    /// Channels of which it is the head.
     heads: Vec<String>,
     /// Bundles and ranges that it can be reached from.
     upgrades_from: Vec<String>,
@@ -152,7 +152,7 @@ impl ShownBundle {
             line("Signed by", image.signer.as_deref().unwrap_or_default());
         }
         let channel = |name: &String| match self.heads.contains(name) {
-            true => format!("{name} (newest)"),
+            true => format!("{name} (head)"),
             false => name.clone(),
         };
         line("Channels", &self.channels.iter().map(channel).collect::<Vec<_>>().join(", "));

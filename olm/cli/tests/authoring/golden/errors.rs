@@ -137,8 +137,10 @@ const WITH_CLUSTER: [&str; 9] = [
 
 #[test]
 fn a_server_that_does_not_answer_is_named() {
-    // A port that was just free.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // A port that is reserved, on which no program listens.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = socket.local_addr().unwrap().port();
     insta::assert_snapshot!("unreachable", with_server(port, &WITH_CLUSTER));
 }
 

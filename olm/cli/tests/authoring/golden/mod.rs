@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use crate::{Ran, program, without_digests};
+use crate::{Ran, program, without_digests, without_times};
 
 /// Catalogs and bundles of these tests, the folder in which commands run.
 fn fixtures() -> PathBuf {
@@ -60,13 +60,7 @@ fn run_all(lines: &[&str]) -> Vec<Ran> {
 
 /// Replaces the parts that differ between runs and versions of the program.
 fn stable(text: &str) -> String {
-    let text = without_digests(text).replace(env!("CARGO_PKG_VERSION"), "OLM_VERSION");
-    let line = |line: &str| match line.rfind(" (").filter(|_| line.ends_with(" s)")) {
-        Some(at) => format!("{} (TIME)\n", &line[..at]),
-        None if line.starts_with("  \"milliseconds\": ") => "  \"milliseconds\": TIME,\n".to_owned(),
-        None => format!("{line}\n"),
-    };
-    text.lines().map(line).collect()
+    without_times(&without_digests(text).replace(env!("CARGO_PKG_VERSION"), "OLM_VERSION"))
 }
 
 /// Commands with their output, as a user sees them.
