@@ -24,7 +24,11 @@ const WITHOUT_TOKEN: [&str; 1] = [
 ];
 /// Forms that delete objects: a handler test sends them without a token
 /// (`web/src/tests/lifecycle.rs`, `nothing_of_this_can_be_sent_from_elsewhere`).
-const DESTRUCTIVE: [&str; 1] = ["/installed/{namespace}/{name}/uninstall"];
+const DESTRUCTIVE: [&str; 3] = [
+    "/installed/{namespace}/{name}/uninstall",
+    "/instances/{crd}/{namespace}/{name}/delete",
+    "/catalogs/{namespace}/{name}/remove",
+];
 /// The policy of every page.
 const POLICY: [&str; 3] = ["default-src 'none'", "form-action 'self'", "frame-ancestors 'none'"];
 

@@ -25,14 +25,19 @@ fn counts(method: &Method, path: &str) -> bool {
     let plan = path.starts_with("/install/")
         || path.starts_with("/installed/")
             && ["/plan", "/change", "/rollback", "/uninstall"].iter().any(|page| path.ends_with(page));
-    *method != Method::GET && *method != Method::HEAD && path != "/theme" || plan
+    !is_read(method) && path != "/theme" || plan
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
 }
 
 pub(crate) fn log(user: &User, method: &Method, uri: &Uri, status: StatusCode, request: &str) {
     let Some(user) = user.0.get() else { return };
     if counts(method, uri.path()) {
-        let action = if *method == Method::GET || is_preview(uri.path()) { "view" } else { "change" };
-        let (path, status) = (uri.path_and_query().map_or(uri.path(), |path| path.as_str()), status.as_u16());
+        let action = if is_read(method) || is_preview(uri.path()) { "view" } else { "change" };
+        // A query may contain what was typed into a form.
+        let (path, status) = (uri.path(), status.as_u16());
         tracing::info!(target: "olm::audit", action, user, program = "olm.console", %method, path, status, request);
     }
 }
