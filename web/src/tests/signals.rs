@@ -89,9 +89,6 @@ async fn printed_commands_are_listed() {
         format!("{install}?namespace=default&channel=alpha&updates=manual"),
         format!("{install}?namespace=fresh&policy=pin&version=0.10.1"),
         format!("{install}?namespace=fresh&policy=range&range=%3E%3D0.10.0+%3C0.12.0"),
-        format!(
-            "{install}?namespace=fresh&env=LOG_LEVEL%3Ddebug%0AOPTIONS%3Da+b&toleration=dedicated%3Ddb:NoSchedule"
-        ),
         HOME.to_owned(),
         format!("{HOME}/workloads"),
         format!("{HOME}/events"),
@@ -110,6 +107,12 @@ async fn printed_commands_are_listed() {
         assert!(!printed.is_empty(), "{path} prints no command: {}", page.text);
         found.extend(printed);
     }
+    let configured = [
+        ("namespace", "fresh"),
+        ("env", "LOG_LEVEL=debug\nOPTIONS=a b"),
+        ("toleration", "dedicated=db:NoSchedule"),
+    ];
+    found.extend(commands(&browser.post(&format!("{install}/preview"), &configured).await.text));
     let (browser, _) = Browser::at(upgraded).await;
     found.extend(commands(&browser.get(&format!("{HOME}/rollback?to=etcdoperator.v0.10.1")).await.text));
     let listed: BTreeSet<String> = include_str!("commands.txt").lines().map(str::to_owned).collect();
