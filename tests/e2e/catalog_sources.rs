@@ -380,7 +380,7 @@ fn a_catalog_in_a_config_map_is_read_and_followed() {
         ensure!(get(&cluster, &["catalogsource", "in-a-map", "-n", ns])?["status"]["digest"] != before);
         // when catalogs are refreshed whose status does not report each read, then the wait ends with the read
         for catalog in [format!("{ns}/in-a-map"), "olm/community".to_owned()] {
-            let wait = ["catalog", "refresh", &catalog, "--wait", "--timeout", "60s", "-o", "name"];
+            let wait = ["catalog", "refresh", &catalog, "--wait", "--timeout", "3m", "-o", "name"];
             let out = cluster.olm_ok(&wait)?;
             ensure!(out.trim() == catalog, "{out}");
             let (ns, name) = catalog.split_once('/').context("a name")?;

@@ -52,7 +52,7 @@ fn every_page_is_reached_by_links_and_no_form_works_without_its_token() {
         let manual = subscription(NS, "Manual", Some("etcdoperator.v0.10.1"));
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&manual))?;
         waits(&cluster).await?;
-        cluster.olm_ok(&["approve", "etcd", "-n", NS, "--wait", "--timeout", "60s"])?;
+        cluster.olm_ok(&["approve", "etcd", "-n", NS, "--wait", "--timeout", "3m"])?;
         csv_succeeded(&cluster, NS, "etcdoperator.v0.10.1").await?;
         waits(&cluster).await?;
         cluster.kubectl_in(&["apply", "-f", "-"], Some(BACKUP))?;

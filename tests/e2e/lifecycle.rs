@@ -55,7 +55,7 @@ fn an_upgrade_is_put_off_taken_and_taken_back() {
         namespace(&cluster, ns)?;
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&subscription(ns, "Manual", Some(OLD))))?;
         offered(&cluster, ns, true).await?;
-        cluster.olm_ok(&["approve", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
+        cluster.olm_ok(&["approve", "etcd", "-n", ns, "--wait", "--timeout", "3m"])?;
         csv_succeeded(&cluster, ns, OLD).await?;
         offered(&cluster, ns, true).await?;
 
@@ -88,7 +88,7 @@ fn an_upgrade_is_put_off_taken_and_taken_back() {
         offered(&cluster, ns, true).await?;
 
         // applied
-        cluster.olm_ok(&["upgrade", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
+        cluster.olm_ok(&["upgrade", "etcd", "-n", ns, "--wait", "--timeout", "3m"])?;
         csv_succeeded(&cluster, ns, NEW).await?;
         gone_version(&cluster, ns, OLD).await?;
         ensure!(
@@ -97,7 +97,7 @@ fn an_upgrade_is_put_off_taken_and_taken_back() {
             history(&cluster, ns)?
         );
         // and rolled back to stay there: the command approves the plan that it shows
-        cluster.olm_ok(&["rollback", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
+        cluster.olm_ok(&["rollback", "etcd", "-n", ns, "--wait", "--timeout", "3m"])?;
         csv_succeeded(&cluster, ns, OLD).await?;
         gone_version(&cluster, ns, NEW).await?;
         let listed: Value = serde_json::from_str(&cluster.olm_ok(&["list", "-n", ns, "-o", "json"])?)?;
@@ -133,7 +133,7 @@ async fn gone_version(cluster: &Cluster, ns: &str, csv: &str) -> Result<()> {
 fn an_operator_is_removed_at_three_levels() {
     scenario("an_operator_is_removed_at_three_levels", async |cluster| {
         let ns = "levels";
-        let install = ["install", "etcd", "-n", ns, "--wait", "--timeout", "60s"];
+        let install = ["install", "etcd", "-n", ns, "--wait", "--timeout", "3m"];
         let rest = ["subscriptions", "installplans", "csv", "deployments", "roles", "rolebindings"];
 
         // the operator

@@ -107,7 +107,7 @@ fn an_upgrade_waits_for_approval_and_leaves_members_alone() {
         let listed = cluster.olm_ok(&["list", "-n", ns])?;
         ensure!(listed.contains("Needs approval"), "{listed}");
 
-        cluster.olm_ok(&["approve", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
+        cluster.olm_ok(&["approve", "etcd", "-n", ns, "--wait", "--timeout", "3m"])?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
 
         // A running etcd cluster under 0.10.1.
@@ -193,9 +193,9 @@ fn the_command_line_installs_and_uninstalls() {
         ensure!(plan["apiVersion"] == "plan.olm/v1" && plan["to"] == "0.11.0", "{plan}");
         ensure!(cluster.kubectl(&["get", "namespace", ns]).is_err(), "a dry run made the namespace");
 
-        cluster.olm_ok(&["install", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
+        cluster.olm_ok(&["install", "etcd", "-n", ns, "--wait", "--timeout", "3m"])?;
         // Idempotent.
-        cluster.olm_ok(&["install", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
+        cluster.olm_ok(&["install", "etcd", "-n", ns, "--wait", "--timeout", "3m"])?;
         let listed: Value = serde_json::from_str(&cluster.olm_ok(&["list", "-n", ns, "-o", "json"])?)?;
         ensure!(listed[0]["status"] == "Healthy" && listed[0]["version"] == "0.11.0", "{listed}");
         let status = cluster.olm_ok(&["status", "etcd", "-n", ns])?;
@@ -203,7 +203,7 @@ fn the_command_line_installs_and_uninstalls() {
 
         // A second installation elsewhere is unrelated to these instances: its removal does not touch them.
         let other = "by-cli-2";
-        cluster.olm_ok(&["install", "etcd", "-n", other, "--wait", "--timeout", "60s"])?;
+        cluster.olm_ok(&["install", "etcd", "-n", other, "--wait", "--timeout", "3m"])?;
 
         // With an instance the operator stays, and exit code 4 reports the refusal.
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, "mine", 1, &version)))?;

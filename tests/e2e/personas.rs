@@ -113,7 +113,7 @@ async fn tried(admin: &Cluster, console: &str, me: &Persona) -> Result<Vec<(&'st
     let mut out = vec![
         ("`olm search`, `olm show`", me.olm(&["show", "etcd"])?),
         ("`olm plan install etcd`", me.olm(&["plan", "install", "etcd"])?),
-        ("`olm install etcd`", me.olm(&["install", "etcd", "--wait", "--timeout", "60s"])?),
+        ("`olm install etcd`", me.olm(&["install", "etcd", "--wait", "--timeout", "3m"])?),
     ];
     let asked = out.last().is_some_and(|(_, outcome)| outcome == "waits");
     let approved = match asked {
@@ -131,8 +131,8 @@ async fn tried(admin: &Cluster, console: &str, me: &Persona) -> Result<Vec<(&'st
     };
     out.push(("`olm approve` of a plan with more rights", approved));
     match out[2].1.as_str() {
-        "waits" => drop(admin.olm_ok(&["approve", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?),
-        "no" => drop(admin.olm_ok(&["install", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?),
+        "waits" => drop(admin.olm_ok(&["approve", "etcd", "-n", ns, "--wait", "--timeout", "3m"])?),
+        "no" => drop(admin.olm_ok(&["install", "etcd", "-n", ns, "--wait", "--timeout", "3m"])?),
         _ => {}
     }
     csv_succeeded(admin, ns, CSV).await?;

@@ -44,7 +44,7 @@ fn a_plan_is_read_before_it_is_carried_out() {
             waits.contains("waiting for approval since") && waits.contains("  olm approve etcd"),
             "{waits}"
         );
-        cluster.olm_ok(&["approve", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
+        cluster.olm_ok(&["approve", "etcd", "-n", ns, "--wait", "--timeout", "3m"])?;
 
         // then the next one is reported as held back, with the cause
         let why = olm(&cluster, &["why", "etcd", "-n", ns], 0)?;
@@ -69,7 +69,7 @@ fn a_plan_is_read_before_it_is_carried_out() {
         ensure!(way.contains("path: etcdoperator.v0.10.1 -> etcdoperator.v0.11.0"), "{way}");
 
         // and the resulting plan is the shown one
-        cluster.olm_ok(&["upgrade", "etcd", "-n", ns, "--to", "0.11.0", "--wait", "--timeout", "60s"])?;
+        cluster.olm_ok(&["upgrade", "etcd", "-n", ns, "--to", "0.11.0", "--wait", "--timeout", "3m"])?;
         let plans = cluster.kubectl(&["get", "installplans", "-n", ns, "-o", "json"])?;
         let digest = planned["digest"].as_str().unwrap_or_default();
         ensure!(!digest.is_empty() && plans.contains(digest), "{digest} is not in {plans}");

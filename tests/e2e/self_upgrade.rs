@@ -38,7 +38,7 @@ async fn survives(cluster: &Cluster, version: &str) -> Result<()> {
     let subscription = subscription(NS, "Manual", Some("etcdoperator.v0.10.1"));
     cluster.kubectl_in(&["apply", "-f", "-"], Some(&subscription))?;
     let first = eventually("a plan that waits", LIMIT, async || waiting_plan(cluster, NS)).await?;
-    cluster.olm_ok(&["approve", "etcd", "-n", NS, "--wait", "--timeout", "60s"])?;
+    cluster.olm_ok(&["approve", "etcd", "-n", NS, "--wait", "--timeout", "3m"])?;
     csv_succeeded(cluster, NS, "etcdoperator.v0.10.1").await?;
     cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(NS, "kept", 1, version)))?;
     cluster.wait_members(NS, "kept", 1, Duration::from_secs(60)).await?;
@@ -71,7 +71,7 @@ async fn survives(cluster: &Cluster, version: &str) -> Result<()> {
     ensure!(waiting["status"]["phase"] == "RequiresApproval", "{}", waiting["status"]);
     // and it is applied when it is approved
     let digest = reviewed.as_str().context("a digest")?;
-    cluster.olm_ok(&["approve", "etcd", "-n", NS, "--digest", digest, "--wait", "--timeout", "60s"])?;
+    cluster.olm_ok(&["approve", "etcd", "-n", NS, "--digest", digest, "--wait", "--timeout", "3m"])?;
     csv_succeeded(cluster, NS, "etcdoperator.v0.11.0").await
 }
 
