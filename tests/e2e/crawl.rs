@@ -21,7 +21,7 @@ use crate::{
 const STARTS: [&str; 4] =
     ["/", "/login", "/catalog", "/instances/etcdbackups.etcd.database.coreos.com/crawl"];
 /// Routes that are not visited, and why.
-const UNLINKED: [&str; 6] = [
+const UNLINKED: [&str; 7] = [
     // of kubelets
     "/healthz",
     "/readyz",
@@ -29,12 +29,15 @@ const UNLINKED: [&str; 6] = [
     "/me",
     // of the script
     "/api/v1/events",
+    // the target of a POST, for a browser that signs in again
+    "/install/{source}/{package}/preview",
     // of the provider
     "/oidc/callback",
     // of the development of the console
     "/dev/components",
 ];
 const NS: &str = "crawl";
+const WAITING: &str = "crawl-waiting";
 
 /// A backup of a cluster that does not exist: an object with a page, for which nothing is started.
 const BACKUP: &str = "apiVersion: etcd.database.coreos.com/v1beta2\nkind: EtcdBackup\nmetadata: {name: save, namespace: crawl}\nspec: {clusterName: none, storageType: Local, local: {path: etcd/save.db}}\n";
@@ -47,14 +50,18 @@ fn every_page_is_reached_by_links_and_no_form_works_without_its_token() {
             olm_tests::skipped(NAME, "there is no console on this cluster");
             return Ok(());
         };
-        // given an operator with a history, an object, and a plan that requires approval
-        namespace(&cluster, NS)?;
-        let manual = subscription(NS, "Manual", Some("etcdoperator.v0.10.1"));
-        cluster.kubectl_in(&["apply", "-f", "-"], Some(&manual))?;
-        waits(&cluster).await?;
-        cluster.olm_ok(&["approve", "etcd", "-n", NS, "--wait", "--timeout", "3m"])?;
-        csv_succeeded(&cluster, NS, "etcdoperator.v0.10.1").await?;
-        waits(&cluster).await?;
+        // given an operator with a history, an object, and another operator whose plan requires approval
+        for ns in [NS, WAITING] {
+            namespace(&cluster, ns)?;
+            let manual = subscription(ns, "Manual", Some("etcdoperator.v0.10.1"));
+            cluster.kubectl_in(&["apply", "-f", "-"], Some(&manual))?;
+            waits(&cluster, ns).await?;
+        }
+        for version in ["etcdoperator.v0.10.1", "etcdoperator.v0.11.0"] {
+            waits(&cluster, NS).await?;
+            cluster.olm_ok(&["approve", "etcd", "-n", NS, "--wait", "--timeout", "3m"])?;
+            csv_succeeded(&cluster, NS, version).await?;
+        }
         cluster.kubectl_in(&["apply", "-f", "-"], Some(BACKUP))?;
         let mut visitor = Visitor::sign_in(&link).await?;
         current(&cluster, &mut visitor).await?;
@@ -76,14 +83,17 @@ fn every_page_is_reached_by_links_and_no_form_works_without_its_token() {
         let after = specs(&cluster)?;
         ensure!(before == after, "changed without a token: {:?}", after.symmetric_difference(&before));
         cluster.kubectl(&["delete", "etcdbackup", "save", "-n", NS])?;
-        cluster.olm_ok(&["uninstall", "etcd", "-n", NS, "--yes"])?;
-        delete_namespace(&cluster, NS)
+        for ns in [NS, WAITING] {
+            cluster.olm_ok(&["uninstall", "etcd", "-n", ns, "--yes"])?;
+            delete_namespace(&cluster, ns)?;
+        }
+        Ok(())
     });
 }
 
-async fn waits(cluster: &Cluster) -> Result<()> {
+async fn waits(cluster: &Cluster, ns: &str) -> Result<()> {
     eventually("a plan that requires approval", LIMIT, async || {
-        let listed = cluster.olm_ok(&["list", "-n", NS])?;
+        let listed = cluster.olm_ok(&["list", "-n", ns])?;
         Ok(listed.contains("Needs approval").then_some(()))
     })
     .await
@@ -176,14 +186,18 @@ fn a_form_is_submitted_with_its_defaults() {
         <input type=\"radio\" name=\"r\" value=\"1\"><input type=\"radio\" name=\"r\" value=\"2\" checked>\
         <select name=\"s\"><option>first</option><option selected value=\"2\">second</option></select>\
         <textarea name=\"t\">\na &lt; b</textarea><input name=\"gone\" disabled>\
-        <button name=\"b\" value=\"1\">One</button><button name=\"b\" value=\"2\" formmethod=\"get\">Two</button></form>\
+        <button name=\"b\" value=\"1\">One</button><button name=\"b\" value=\"2\" formmethod=\"get\">Two</button>\
+        <button name=\"b\" value=\"3\" formaction=\"/y\">Three</button></form>\
         <input name=\"outside\">";
-    let form = |is_post, button| {
+    let form = |action: &str, is_post, button| {
         let fields = [("_csrf", "a&b"), ("on", "on"), ("r", "2"), ("s", "2"), ("t", "a < b"), ("b", button)];
         let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        Form { action: "/x".into(), is_post, fields }
+        Form { action: action.into(), is_post, fields }
     };
-    assert_eq!(Page::parse(text).forms(), [form(true, "1"), form(false, "2")]);
+    assert_eq!(
+        Page::parse(text).forms(),
+        [form("/x", true, "1"), form("/x", false, "2"), form("/y", true, "3")]
+    );
 }
 
 #[test]

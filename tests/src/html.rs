@@ -299,21 +299,26 @@ impl Page {
         let is_post = |method: Option<&str>| method.is_some_and(|method| method.eq_ignore_ascii_case("post"));
         let mut forms = Vec::new();
         for (at, form) in self.elements.iter().enumerate().filter(|(_, element)| element.name == "form") {
-            let of = |button: Option<usize>, method: Option<&str>| Form {
-                action: form.get("action").unwrap_or_default().to_owned(),
-                is_post: is_post(method),
-                fields: self.fields(at, button),
+            let of = |button: Option<usize>, method: Option<&str>| {
+                let other = button.and_then(|button| self.elements[button].get("formaction"));
+                Form {
+                    action: other.or(form.get("action")).unwrap_or_default().to_owned(),
+                    is_post: is_post(method),
+                    fields: self.fields(at, button),
+                }
             };
             let method = form.get("method");
             let buttons: Vec<usize> = (0..self.elements.len())
                 .filter(|one| self.elements[*one].inside.contains(&at) && self.elements[*one].submits())
                 .collect();
             forms.push(of(buttons.first().copied(), method));
-            let other = buttons.into_iter().find_map(|button| {
-                let other = self.elements[button].get("formmethod")?;
-                (is_post(Some(other)) != is_post(method)).then_some((button, other))
-            });
-            forms.extend(other.map(|(button, other)| of(Some(button), Some(other))));
+            // Buttons that send the form in another way.
+            forms.extend(buttons.into_iter().filter_map(|button| {
+                let element = &self.elements[button];
+                let other = element.get("formmethod").or(method);
+                let differs = is_post(other) != is_post(method) || element.get("formaction").is_some();
+                differs.then(|| of(Some(button), other))
+            }));
         }
         forms
     }
