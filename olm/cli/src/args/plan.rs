@@ -3,7 +3,7 @@
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use olm_version::Version;
 
-use super::{CatalogArgs, GraphFormat, Instances, complete, version_or_range};
+use super::{CatalogArgs, GraphFormat, Instances, WatchArgs, complete, version_or_range};
 use crate::output::Report;
 
 /// What stands in for the cluster where a command reads a catalog of its own.
@@ -44,7 +44,7 @@ Examples:
 pub enum PlanCommand {
     /// Preview an installation.
     #[command(after_help = PLAN_INSTALL)]
-    Install(PlanChangeArgs),
+    Install(PlanInstallArgs),
     /// Preview an upgrade.
     #[command(after_help = PLAN_UPGRADE)]
     Upgrade(PlanChangeArgs),
@@ -59,6 +59,7 @@ pub enum PlanCommand {
 const PLAN_INSTALL: &str = "\
 Examples:
   olm plan install etcd -n etcd
+  olm plan install etcd -n operators --watch team-a,team-b
   olm plan install etcd --catalog-dir ./catalog --kube-version 1.33
   olm plan install etcd -o json | jq .permissions
 
@@ -89,7 +90,16 @@ Examples:
 
 Exit codes: as `olm plan install`.";
 
-/// `olm plan install`, `upgrade`, `rollback`.
+/// `olm plan install`.
+#[derive(Debug, ClapArgs)]
+pub struct PlanInstallArgs {
+    #[command(flatten)]
+    pub change: PlanChangeArgs,
+    #[command(flatten)]
+    pub watch: WatchArgs,
+}
+
+/// `olm plan upgrade`, `rollback`, and the flags that `olm plan install` shares with them.
 #[derive(Debug, ClapArgs)]
 pub struct PlanChangeArgs {
     /// Package, or Subscription of an installed operator.

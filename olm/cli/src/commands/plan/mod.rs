@@ -11,7 +11,10 @@ use super::{
     subject::{Query, Subject},
 };
 use crate::{
-    args::{Global, PlanChangeArgs, PlanCommand, PlanCommandArgs, PlanOutputArgs, PlanUninstallArgs},
+    args::{
+        Global, PlanChangeArgs, PlanCommand, PlanCommandArgs, PlanInstallArgs, PlanOutputArgs,
+        PlanUninstallArgs,
+    },
     context,
     exit::{Code, Failure},
     names,
@@ -22,13 +25,12 @@ pub use text::{named, plan_text, rules_text};
 
 pub async fn run(global: &Global, args: PlanCommandArgs) -> Result<(), Failure> {
     let exit_code = match &args.command {
-        PlanCommand::Install(args) | PlanCommand::Upgrade(args) | PlanCommand::Rollback(args) => {
-            args.out.exit_code
-        }
+        PlanCommand::Install(args) => args.change.out.exit_code,
+        PlanCommand::Upgrade(args) | PlanCommand::Rollback(args) => args.out.exit_code,
         PlanCommand::Uninstall(args) => args.out.exit_code,
     };
     let done = match args.command {
-        PlanCommand::Install(args) => change(global, &args, Change::Install).await,
+        PlanCommand::Install(args) => install(global, &args).await,
         PlanCommand::Upgrade(args) => change(global, &args, Change::Upgrade).await,
         PlanCommand::Rollback(args) => rollback(global, &args).await,
         PlanCommand::Uninstall(args) => uninstall(global, &args).await,
@@ -39,9 +41,24 @@ pub async fn run(global: &Global, args: PlanCommandArgs) -> Result<(), Failure> 
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
-    Install,
     Upgrade,
     Rollback,
+}
+
+async fn install(global: &Global, args: &PlanInstallArgs) -> Result<(), Failure> {
+    let change = &args.change;
+    let query = Query {
+        package: &change.package,
+        channel: change.channel.as_deref(),
+        version: change.version.as_deref(),
+        ..Query::default()
+    };
+    let mut subject = Subject::find(global, &change.offline, query).await?;
+    let plan = match args.watch.scope(&subject.namespace())? {
+        Some(scope) => subject.plan_scoped(&scope).await?,
+        None => subject.plan().await?,
+    };
+    finish(&plan, &change.out)
 }
 
 async fn change(global: &Global, args: &PlanChangeArgs, change: Change) -> Result<(), Failure> {
@@ -50,12 +67,10 @@ async fn change(global: &Global, args: &PlanChangeArgs, change: Change) -> Resul
         channel: args.channel.as_deref(),
         version: args.version.as_deref(),
         self_certified: change == Change::Rollback,
-        only_installed: change != Change::Install,
+        only_installed: true,
     };
     let mut subject = Subject::find(global, &args.offline, query).await?;
-    if change != Change::Install {
-        subject.must_be_installed()?;
-    }
+    subject.must_be_installed()?;
     if change == Change::Rollback && args.version.is_none() {
         let package = subject.package().await?;
         subject.subscription.spec.version = Some(previous(&package, subject.installed_csv())?);
