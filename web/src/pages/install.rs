@@ -2,6 +2,7 @@
 
 mod config;
 mod fields;
+mod watch;
 
 use std::sync::Arc;
 
@@ -18,7 +19,10 @@ use olm_plan::{Plan, PlanAction};
 use serde::Serialize;
 use serde_json::json;
 
-use self::config::ConfigForm;
+use self::{
+    config::ConfigForm,
+    watch::{WatchForm, WatchView},
+};
 use super::package::{self, Found, Selection, version_of};
 use crate::{
     app::App,
@@ -55,6 +59,7 @@ struct Form {
     manual: bool,
     policy: Policy,
     range: String,
+    watch: WatchForm,
     config: ConfigForm,
 }
 
@@ -71,6 +76,7 @@ impl Form {
                 _ => Policy::Follow,
             },
             range: text("range").unwrap_or_default(),
+            watch: WatchForm::read(fields),
             config: ConfigForm::read(fields),
         }
     }
@@ -92,6 +98,9 @@ struct Model {
     request: InstallRequest,
     command: String,
     subscription: serde_json::Value,
+    /// The OperatorGroup that is created before the Subscription.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operator_group: Option<serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<Plan>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,6 +184,8 @@ async fn request(found: &Found<'_>, form: &Form, caller: &Caller) -> InstallRequ
         version: form.version(found),
         manual: form.manual || starts,
         create_namespace: !exists,
+        // An invalid one is refused by `check`.
+        watch: form.watch.scope(&namespace).ok().flatten(),
         namespace,
         config: form.config.value(),
         ..InstallRequest::default()
@@ -189,6 +200,10 @@ fn check(request: &InstallRequest, form: &Form) -> Result<(), WebError> {
     if let Some(why) = range_problem(request) {
         return Err(invalid("invalid-version", "Invalid version range", why)
             .hint("enter a range such as `>=0.10.0 <0.12.0`"));
+    }
+    if let Err(why) = form.watch.scope(&request.namespace) {
+        return Err(invalid("invalid-watch", "Invalid namespaces to watch", clean(&why))
+            .hint("enter the names of namespaces, separated by commas"));
     }
     if let Some(why) = form.config.problems().into_values().next() {
         return Err(invalid("invalid-config", "Invalid setting", why));
@@ -236,9 +251,10 @@ async fn show(
         olm_ops::preview_install(&caller.client, &snapshot.loaded, &request).await.map_err(WebError::from)
     };
     let rights = needed_rights(&request);
-    let (preview, namespaces, missing) = tokio::join!(
+    let (preview, namespaces, groups, missing) = tokio::join!(
         preview,
         dynamic::namespaces(&caller.client),
+        watch::groups(&caller.client, &request.namespace),
         rights::all_missing(&caller.client, &rights)
     );
     if let Err(error) = &preview
@@ -250,6 +266,7 @@ async fn show(
         .catalog
         .clone()
         .unwrap_or_else(|| CatalogRef { namespace: String::new(), name: String::new() });
+    let watch = WatchView::new(&form.watch, &request, &found, groups, &namespaces);
     let (plan, problem) = match preview {
         Ok(plan) => (Some(plan), None),
         Err(error) => (None, Some(error)),
@@ -263,13 +280,14 @@ async fn show(
         command: command(&request, form, &found, &snapshot),
         deprecated: found.deprecated(),
         subscription: json!(request.subscription(&catalog)),
+        operator_group: watch.new_group.as_ref().map(|group| json!(group)),
         plan,
         problem: problem.as_ref().map(|p| p.why.clone()),
         hint: problem.as_ref().and_then(|p| p.hint.clone()),
         why_not,
         request,
     };
-    let body = view(&model, &found, form, &namespaces, caller, failed.as_ref());
+    let body = view(&model, &found, form, &watch, &namespaces, caller, failed.as_ref());
     let title = format!("Install {}", found.card.display_name);
     let status = failed.as_ref().map_or(StatusCode::OK, |f| f.status);
     Ok(caller.answer(Page::new(&title, Section::Catalog, body).status(status), &model))
@@ -306,16 +324,26 @@ fn command(request: &InstallRequest, form: &Form, found: &Found<'_>, snapshot: &
     if !request.create_namespace {
         out.push_str(" --no-create-namespace");
     }
+    if let Some(scope) = &request.watch {
+        out.push_str(&watch::flags(scope));
+    }
     for (_, setting) in form.config.assignments() {
         out.push_str(&format!(" --set-config {}", shell_word(&setting)));
     }
     clean(&out)
 }
 
+/// The objects that the installation creates.
+fn yaml(model: &Model) -> String {
+    let objects = model.operator_group.iter().chain([&model.subscription]);
+    objects.map(dynamic::yaml).collect::<Vec<_>>().join("---\n")
+}
+
 fn view(
     model: &Model,
     found: &Found<'_>,
     form: &Form,
+    watch: &WatchView,
     namespaces: &[String],
     caller: &Caller,
     failed: Option<&WebError>,
@@ -343,6 +371,7 @@ fn view(
                 (fields::channel_and_version(found, form))
                 (fields::version_policy(form, range_problem(&model.request).as_deref()))
                 (fields::namespace(&model.request, namespaces))
+                (watch.fieldset(&form.watch, &model.request.namespace))
                 fieldset.field #updates {
                     legend { "Updates" }
                     (field::radio("updates", "automatic", !model.request.manual, &html! { "Automatic" },
@@ -384,7 +413,7 @@ fn view(
                     summary { "Command and YAML" }
                     div.body {
                         (parts::copyable("copy-command", "Command", &model.command))
-                        (parts::copyable("copy-yaml", "YAML", &dynamic::yaml(&model.subscription)))
+                        (parts::copyable("copy-yaml", "YAML", &yaml(model)))
                     }
                 }
             }
