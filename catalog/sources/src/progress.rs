@@ -1,6 +1,9 @@
 //! Progress of downloads and uploads.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 /// A change of the transfers of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,31 @@ impl Transfer {
     }
 }
 
+/// One transfer over all its attempts: what a failed attempt moved counts neither as moved nor as expected.
+#[derive(Clone, Default)]
+pub(crate) struct Retried(Arc<Mutex<Option<Transfer>>>);
+
+impl Retried {
+    /// Begins with the first attempt that moves content; further attempts start again.
+    pub fn begin(&self, observer: &Observer, size: u64) {
+        let mut transfer = self.transfer();
+        match transfer.as_mut() {
+            Some(begun) => begun.restart(),
+            None => *transfer = Some(Transfer::begin(observer, size)),
+        }
+    }
+
+    pub fn moved(&self, bytes: usize) {
+        if let Some(transfer) = self.transfer().as_mut() {
+            transfer.moved(bytes);
+        }
+    }
+
+    fn transfer(&self) -> MutexGuard<'_, Option<Transfer>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Drop for Transfer {
     fn drop(&mut self) {
         self.observer.report(Transferred::Ended(self.size.saturating_sub(self.bytes)));
@@ -69,9 +97,25 @@ impl Drop for Transfer {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use super::*;
+
+    #[test]
+    fn attempts_are_one_transfer() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&seen);
+        let observer = Observer::new(move |change| kept.lock().expect("not poisoned").push(change));
+        let transfer = Retried::default();
+        for bytes in [2, 5] {
+            transfer.begin(&observer, 5);
+            transfer.moved(bytes);
+        }
+        drop(transfer);
+        // A transfer without content is none.
+        drop(Retried::default());
+        use Transferred::{Began, Bytes, Ended, Lost};
+        let seen = seen.lock().expect("not poisoned");
+        assert_eq!(seen[..], [Began(5), Bytes(2), Lost(2), Bytes(5), Ended(0)]);
+    }
 
     #[test]
     fn a_transfer_reports_its_bytes_and_its_end() {

@@ -12,7 +12,7 @@ use crate::{
     digest::{Digest, Hasher},
     error::{Exceeded, SourceError},
     net::{self, Http, Redirects, TransferRate},
-    progress::Transfer,
+    progress::Retried,
     registry,
     retry::{Attempts, Failure},
     source::{Revision, shown},
@@ -46,9 +46,9 @@ pub(crate) async fn download(
         return Err(SourceError::Credentials { what: shown(url.as_str()) });
     }
     let what = shown(url.as_str());
-    let mut attempts = Attempts::new(&http.options.timeouts, &what);
+    let (mut attempts, transfer) = (Attempts::new(&http.options.timeouts, &what), Retried::default());
     loop {
-        match download_once(http, &url, &what, previous, scratch).await {
+        match download_once(http, &url, &what, previous, scratch, &transfer).await {
             Ok(answer) => return Ok(answer),
             Err(failure) => attempts.after(failure).await?,
         }
@@ -61,6 +61,7 @@ async fn download_once(
     what: &str,
     previous: Option<&Revision>,
     scratch: &Path,
+    transfer: &Retried,
 ) -> Result<ConditionalResponse, Failure> {
     let host = net::host_of(url);
     let client = http.client(url, &host, what, Redirects::Followed)?;
@@ -104,7 +105,7 @@ async fn download_once(
     let mut file = tokio::fs::File::create(&path).await.map_err(SourceError::io("create", &path))?;
     let (mut hasher, mut size, most) = (Hasher::sha256(), 0, http.options.limits.download_bytes);
     let mut pace = TransferRate::new(&http.options.timeouts);
-    let mut transfer = Transfer::begin(&http.options.observer, response.content_length().unwrap_or_default());
+    transfer.begin(&http.options.observer, response.content_length().unwrap_or_default());
     while let Some(chunk) = response.chunk().await.map_err(|e| cut(net::failure(what, e), size))? {
         size += chunk.len() as u64;
         transfer.moved(chunk.len());

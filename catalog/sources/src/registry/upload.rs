@@ -15,7 +15,7 @@ use crate::{
     error::SourceError,
     image::{Pinned, manifest::Descriptor},
     net::{self, Redirects},
-    progress::Transfer,
+    progress::Retried,
     retry::{Attempts, Failure},
 };
 
@@ -28,16 +28,23 @@ impl Repository<'_> {
     /// Uploads a blob that the registry does not have. Returns whether it was uploaded.
     pub async fn upload(&self, blob: &Descriptor, path: &Path) -> Result<bool, SourceError> {
         let what = format!("the blob {} to {}", blob.digest, self.name);
-        let mut attempts = Attempts::new(&self.http.options.timeouts, &what);
+        let (mut attempts, transfer) =
+            (Attempts::new(&self.http.options.timeouts, &what), Retried::default());
         loop {
-            match self.upload_once(blob, path, &what).await {
+            match self.upload_once(blob, path, &what, &transfer).await {
                 Ok(uploaded) => return Ok(uploaded),
                 Err(failure) => attempts.after(failure).await?,
             }
         }
     }
 
-    async fn upload_once(&self, blob: &Descriptor, path: &Path, what: &str) -> Result<bool, Failure> {
+    async fn upload_once(
+        &self,
+        blob: &Descriptor,
+        path: &Path,
+        what: &str,
+        transfer: &Retried,
+    ) -> Result<bool, Failure> {
         match self.get(Method::HEAD, &format!("blobs/{}", blob.digest), what, None).await {
             Ok(_) => return Ok(false),
             // A registry without HEAD gets the blob again.
@@ -59,7 +66,8 @@ impl Repository<'_> {
         target.query_pairs_mut().append_pair("digest", &blob.digest.to_string());
         self.put(&target, what, blob.size, |request| {
             let file = File::open(path).map_err(SourceError::io("open", path))?;
-            let mut transfer = Transfer::begin(&self.http.options.observer, blob.size);
+            let transfer = transfer.clone();
+            transfer.begin(&self.http.options.observer, blob.size);
             let pieces = ReaderStream::with_capacity(tokio::fs::File::from_std(file), PIECE)
                 .inspect_ok(move |piece| transfer.moved(piece.len()));
             Ok(request.header(CONTENT_TYPE, "application/octet-stream").body(Body::wrap_stream(pieces)))

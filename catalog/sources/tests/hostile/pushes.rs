@@ -1,8 +1,11 @@
 //! Registries that refuse pushes, and the requests of a push.
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
-use olm_catalog_sources::{Pushed, SourceError, image_platforms, push_image};
+use olm_catalog_sources::{Observer, Pushed, SourceError, Transferred, image_platforms, push_image};
 use serde_json::json;
 
 use crate::{
@@ -85,6 +88,34 @@ async fn a_read_only_registry_is_reported() {
         text.starts_with(&format!("failed to push {}: the registry is read-only (405)", push.target)),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn a_repeated_upload_counts_once_in_the_progress() {
+    let mut seen = Vec::new();
+    for failures in [0, 2] {
+        // Given a registry that receives a blob, and fails
+        let mut push = Push::new().await;
+        let totals = Arc::new(Mutex::new((0, 0)));
+        let counted = Arc::clone(&totals);
+        push.scene.options.observer = Observer::new(move |change| {
+            let mut counted = counted.lock().expect("not poisoned");
+            match change {
+                Transferred::Began(bytes) => counted.0 += bytes,
+                Transferred::Ended(missing) => counted.0 -= missing,
+                Transferred::Bytes(bytes) => counted.1 += bytes,
+                Transferred::Lost(bytes) => counted.1 -= bytes,
+            }
+        });
+        push.scene.registry.fault("/v2/upload/", failures, status(503));
+        // When the push succeeds later
+        push.run().await.expect("pushed");
+        seen.push(*totals.lock().expect("not poisoned"));
+    }
+    // Then the totals are those of a push without a failure
+    let (expected, moved) = seen[0];
+    assert!(expected > 0 && expected == moved, "{seen:?}");
+    assert_eq!(seen[0], seen[1]);
 }
 
 /// Many registries do not allow deletions.
