@@ -5,6 +5,7 @@
 
 use std::{
     ffi::OsString,
+    fs::{File, TryLockError},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
@@ -159,16 +160,42 @@ impl Line {
         fetch: impl Future<Output = Option<Vec<Known>>>,
     ) -> Vec<Known> {
         let Some(path) = cache_file(&self.global, file) else { return Vec::new() };
-        let written = std::fs::metadata(&path).and_then(|file| file.modified());
-        let age = written.ok().and_then(|then| SystemTime::now().duration_since(then).ok());
-        if age.is_none_or(|age| age > fresh) {
+        if is_old(&path, fresh) {
             match std::env::var(REFRESHES) {
                 Err(_) => refresh(file),
                 Ok(requested) if requested != file => {}
-                Ok(_) => _ = wait_for(fetch).map(|names| write(&path, &names)),
+                Ok(_) => refresh_alone(&path, fresh, || wait_for(fetch)),
             }
         }
         read(&path)
+    }
+}
+
+fn is_old(path: &Path, fresh: Duration) -> bool {
+    let written = std::fs::metadata(path).and_then(|file| file.modified());
+    let age = written.ok().and_then(|then| SystemTime::now().duration_since(then).ok());
+    age.is_none_or(|age| age > fresh)
+}
+
+/// Refreshes a file of the cache, unless another process does.
+fn refresh_alone(path: &Path, fresh: Duration, fetch: impl FnOnce() -> Option<Vec<Known>>) {
+    let Some(_lock) = lock(path) else { return };
+    // Another process may have refreshed it before this one held the lock.
+    if is_old(path, fresh) {
+        _ = fetch().map(|names| write(path, &names));
+    }
+}
+
+/// The lock of a file of the cache; `None` while another process holds it. The system releases the lock of a
+/// process that was killed.
+fn lock(path: &Path) -> Option<File> {
+    cache::create_folder(path.parent()?).ok()?;
+    let name = path.with_extension("lock");
+    let file = File::options().create(true).truncate(false).write(true).open(name).ok()?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => None,
+        // Without locks in its file system, several processes refresh it.
+        Ok(()) | Err(TryLockError::Error(_)) => Some(file),
     }
 }
 
@@ -334,6 +361,29 @@ mod tests {
         )
         .unwrap();
         assert_eq!(read(&path).len(), 1);
+    }
+
+    #[test]
+    fn one_process_at_a_time_refreshes_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hash/packages.json");
+        let names = |name: &str| Some(vec![Known { name: name.into(), ..Known::default() }]);
+        let name = || read(&path).first().map(|known| known.name.clone());
+        // given old names, and a process that refreshes them
+        refresh_alone(&path, FRESH, || names("old"));
+        let held = lock(&path).unwrap();
+        // when another one is started, then it fetches nothing, and the old names remain
+        refresh_alone(&path, Duration::ZERO, || panic!("a second refresh"));
+        assert_eq!(name().as_deref(), Some("old"));
+        // the lock of other names is another one
+        assert!(lock(&path.with_file_name("namespaces.json")).is_some());
+        // when the process ends, its file does not block the next refresh
+        held.unlock().unwrap();
+        assert!(path.with_extension("lock").exists());
+        refresh_alone(&path, Duration::ZERO, || names("new"));
+        assert_eq!(name().as_deref(), Some("new"));
+        // a file that was refreshed meanwhile is not fetched again
+        refresh_alone(&path, FRESH, || panic!("fresh names"));
     }
 
     #[test]
