@@ -3,7 +3,10 @@
 use std::{fmt::Write as _, io::IsTerminal as _};
 
 use olm_engine::resources::ResourceError;
-use olm_ops::Kind;
+use olm_ops::{
+    Kind,
+    doctor::{CREDENTIALS_REFUSED, LOG_IN},
+};
 
 use crate::prose::printable;
 
@@ -131,7 +134,7 @@ impl From<anyhow::Error> for Failure {
 
 impl From<olm_ops::Error> for Failure {
     fn from(error: olm_ops::Error) -> Self {
-        if let Some(failure) = unreachable(&error) {
+        if let Some(failure) = no_access(&error) {
             return failure;
         }
         let code = match error.kind() {
@@ -149,7 +152,7 @@ impl From<olm_ops::Error> for Failure {
 
 impl From<ResourceError> for Failure {
     fn from(error: ResourceError) -> Self {
-        if let Some(failure) = unreachable(&error) {
+        if let Some(failure) = no_access(&error) {
             return failure;
         }
         let code = if error.is_forbidden() { Code::Forbidden } else { Code::Unexpected };
@@ -173,6 +176,7 @@ impl From<&olm_catalog::Unknown> for Failure {
 impl From<kube::Error> for Failure {
     fn from(error: kube::Error) -> Self {
         match &error {
+            kube::Error::Api(status) if status.code == 401 => refused_credentials(),
             kube::Error::Api(status) if status.code == 403 => {
                 Self::new(Code::Forbidden, status.message.clone())
             }
@@ -206,13 +210,21 @@ fn no_answer(error: &kube::Error) -> Failure {
         .hint("start a dev cluster with `olm up`, or select a cluster with --kubeconfig or --context")
 }
 
-/// The failure of a request that no server answered, whatever it was for.
-pub fn unreachable(error: &(dyn std::error::Error + 'static)) -> Option<Failure> {
+fn refused_credentials() -> Failure {
+    let message = format!("failed to authenticate to the cluster: {CREDENTIALS_REFUSED}");
+    Failure::new(Code::Unexpected, message).hint(LOG_IN)
+}
+
+/// The failure of a request that no server answered, or that the API server did not authenticate, whatever it
+/// was for.
+pub fn no_access(error: &(dyn std::error::Error + 'static)) -> Option<Failure> {
     let mut next = Some(error);
     while let Some(at) = next {
         let boxed = at.downcast_ref::<Box<kube::Error>>().map(AsRef::as_ref);
-        if let Some(found) = at.downcast_ref::<kube::Error>().or(boxed).filter(|found| is_unanswered(found)) {
-            return Some(no_answer(found));
+        match at.downcast_ref::<kube::Error>().or(boxed) {
+            Some(found) if is_unanswered(found) => return Some(no_answer(found)),
+            Some(kube::Error::Api(status)) if status.code == 401 => return Some(refused_credentials()),
+            _ => {}
         }
         next = at.source();
     }
@@ -244,6 +256,18 @@ mod tests {
         assert_eq!(Failure::no().unanswered().code.as_u8(), 1);
         assert_eq!(Failure::new(Code::Unexpected, "x").unanswered().code.as_u8(), 10);
         assert_eq!(Failure::new(Code::NotFound, "x").unanswered().code.as_u8(), 3);
+    }
+
+    #[test]
+    fn refused_credentials_are_not_a_missing_permission() {
+        let refused = || kube::core::Status::failure("Unauthorized", "Unauthorized").with_code(401).boxed();
+        let what = "list subscriptions".to_owned();
+        let in_ops = olm_ops::Error::Kube { what, source: Box::new(kube::Error::Api(refused())) };
+        for failure in [Failure::from(kube::Error::Api(refused())), Failure::from(in_ops)] {
+            assert_eq!(failure.code, Code::Unexpected);
+            assert!(failure.message.ends_with("refused the credentials (401 Unauthorized)"), "{failure:?}");
+            assert_eq!(failure.hints, [LOG_IN]);
+        }
     }
 
     #[test]

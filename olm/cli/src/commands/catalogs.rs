@@ -49,12 +49,14 @@ pub async fn fetch(client: Client) -> Result<Vec<LoadedCatalog>, Failure> {
 
 /// Why the manager did not serve the catalogs: it is missing, or the error of the request.
 pub async fn unreachable(client: &Client, error: &FetchError) -> Failure {
-    if let Some(failure) = forbidden(error).or_else(|| exit::unreachable(error)) {
+    if let Some(failure) = forbidden(error).or_else(|| exit::no_access(error)) {
         return failure;
     }
-    // Without the right to find it, the error of the request remains.
-    let missing =
-        installation::find(client).await.ok().and_then(|found| missing(found.as_ref(), manager_namespace()));
+    let missing = match installation::find(client).await {
+        Ok(found) => missing(found.as_ref(), manager_namespace()),
+        // Without the right to find it, the error of the request remains.
+        Err(error) => exit::no_access(&error),
+    };
     missing.unwrap_or_else(|| {
         Failure::new(Code::Unexpected, error.to_string()).hint("check the manager: olm self status")
     })

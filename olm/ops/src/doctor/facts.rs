@@ -53,11 +53,26 @@ pub(super) struct Manager {
     pub(super) role: Option<ClusterRole>,
 }
 
+/// Why nothing could be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NoAccess {
+    /// The API server does not answer; the cause.
+    Unreachable(String),
+    /// The API server does not authenticate the caller, which differs from a missing permission.
+    CredentialsRefused,
+}
+
+impl NoAccess {
+    /// `None` for an error that concerns a single request.
+    fn of(error: &kube::Error) -> Option<Self> {
+        matches!(error, kube::Error::Api(status) if status.code == 401).then_some(Self::CredentialsRefused)
+    }
+}
+
 /// The facts that were read; unreadable ones are listed in `not_seen` and count as absent.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Facts {
-    /// Why the API server does not answer.
-    pub(super) unreachable: Option<String>,
+    pub(super) no_access: Option<NoAccess>,
     pub(super) kubernetes: Option<String>,
     pub(super) other_olm: Option<OtherOlm>,
     /// The CRDs of olm by name; `None` is missing.
@@ -118,11 +133,16 @@ impl Facts {
                 facts.not_seen.push("the version of Kubernetes: forbidden".to_owned());
             }
             Err(error) => {
-                facts.unreachable = Some(short(&error));
+                let unreachable = || NoAccess::Unreachable(short(&error));
+                facts.no_access = Some(NoAccess::of(&error).unwrap_or_else(unreachable));
                 return facts;
             }
         }
         facts.kinds(client).await;
+        // Some proxies serve the version to everyone.
+        if facts.no_access.is_some() {
+            return facts;
+        }
         facts.manager(client).await;
         facts.other_olm = match find_other_olm(client).await {
             Ok(other_olm) => other_olm,
@@ -186,9 +206,10 @@ impl Facts {
                 Err(error) if is_forbidden(&error) => {
                     return self.unseen("CustomResourceDefinitions of olm: forbidden".to_owned());
                 }
-                Err(error) => {
-                    self.not_seen.push(format!("CustomResourceDefinition {name}: {}", short(&error)));
-                }
+                Err(error) => match NoAccess::of(&error) {
+                    Some(no_access) => return self.no_access = Some(no_access),
+                    None => self.not_seen.push(format!("CustomResourceDefinition {name}: {}", short(&error))),
+                },
             }
         }
     }

@@ -20,6 +20,16 @@ pub(super) fn unreachable(why: &str) -> Problem {
         .fix("start a dev cluster with `olm up`, or select a cluster with --kubeconfig or --context")
 }
 
+/// The cause of an answer with status 401.
+pub const CREDENTIALS_REFUSED: &str = "the API server refused the credentials (401 Unauthorized)";
+/// What to do about it.
+pub const LOG_IN: &str = "log in again with the tool that wrote the kubeconfig, or select another user with --context or \
+                          --kubeconfig; `kubectl auth whoami` tests the credentials";
+
+pub(super) fn credentials_refused() -> Problem {
+    Problem::new(Code::CredentialsRefused, None, CREDENTIALS_REFUSED).fix(LOG_IN)
+}
+
 pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Problem> {
     let mut out = Vec::new();
     if let Some(other_olm) = &facts.other_olm {

@@ -23,8 +23,9 @@ use jiff::Timestamp;
 use kube::Client;
 use serde::Serialize;
 
-use facts::Facts;
+use facts::{Facts, NoAccess};
 
+pub use installation::{CREDENTIALS_REFUSED, LOG_IN};
 pub use problem::{CODES, Code, Problem, Severity};
 pub use safe_fix::{SafeFix, apply_fix};
 
@@ -62,10 +63,10 @@ impl Report {
         self.problems.iter().filter(|a| a.code == Code::NotChecked).count()
     }
 
-    /// Whether the API server did not answer: then all other facts are unknown.
+    /// Whether the API server did not answer, or refused the credentials: then all other facts are unknown.
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
-        self.problems.iter().any(|a| a.code == Code::ApiUnreachable)
+        self.problems.iter().any(|a| matches!(a.code, Code::ApiUnreachable | Code::CredentialsRefused))
     }
 }
 
@@ -78,8 +79,9 @@ pub async fn examine(client: &Client, namespace: Option<&str>) -> Report {
 
 /// The report is a pure function of the facts and the time.
 fn report(facts: &Facts, now: Timestamp) -> Report {
-    let mut problems = match &facts.unreachable {
-        Some(why) => vec![installation::unreachable(why)],
+    let mut problems = match &facts.no_access {
+        Some(NoAccess::Unreachable(why)) => vec![installation::unreachable(why)],
+        Some(NoAccess::CredentialsRefused) => vec![installation::credentials_refused()],
         None => {
             let mut all = installation::check(facts, now);
             all.extend(crds::check(facts));
@@ -101,7 +103,7 @@ fn report(facts: &Facts, now: Timestamp) -> Report {
         program: env!("CARGO_PKG_VERSION").to_owned(),
         manager: facts.manager.as_ref().and_then(|m| m.version.clone()),
         namespace: facts.manager.as_ref().map(|m| m.namespace.clone()),
-        manager_checked: facts.unreachable.is_none() && (facts.manager.is_some() || !facts.manager_unseen),
+        manager_checked: facts.no_access.is_none() && (facts.manager.is_some() || !facts.manager_unseen),
         objects: facts.count(),
         problems,
     }

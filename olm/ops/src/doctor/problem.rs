@@ -62,6 +62,8 @@ macro_rules! codes {
 codes! {
     /// The API server does not answer.
     ApiUnreachable: Error,
+    /// The API server refuses the credentials of the caller.
+    CredentialsRefused: Error,
     /// Another OLM runs.
     OtherOlmRunning: Error,
     /// A CustomResourceDefinition of olm is missing or not served.

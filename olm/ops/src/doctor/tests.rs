@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     Report,
-    facts::{Facts, Manager},
+    facts::{Facts, Manager, NoAccess},
     objects::Compared,
     operands::Operand,
     pods::Unavailable,
@@ -151,10 +151,39 @@ fn a_healthy_cluster_has_no_problem() {
 
 #[test]
 fn one_that_does_not_answer_is_not_called_well() {
-    let facts = Facts { unreachable: Some("connection refused".into()), ..Facts::default() };
-    let report = report(&facts, now());
-    assert!(report.has_errors() && report.is_unreachable());
-    assert_eq!(codes(&report), [(Code::ApiUnreachable, Severity::Error)]);
+    let unreachable = NoAccess::Unreachable("connection refused".into());
+    for (why, code) in
+        [(unreachable, Code::ApiUnreachable), (NoAccess::CredentialsRefused, Code::CredentialsRefused)]
+    {
+        let report = report(&Facts { no_access: Some(why), ..Facts::default() }, now());
+        assert!(report.has_errors() && report.is_unreachable() && !report.manager_checked);
+        assert_eq!(codes(&report), [(code, Severity::Error)]);
+        assert!(report.problems[0].fix.is_some());
+    }
+}
+
+#[tokio::test]
+async fn refused_credentials_are_neither_missing_rights_nor_a_missing_cluster() {
+    // given an API server that refuses the credentials, also behind a proxy that serves the version to everyone
+    for is_version_public in [false, true] {
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| async move {
+            let version = json!({ "major": "1", "minor": "33", "gitVersion": "v1.33.0", "gitCommit": "",
+                "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": "" });
+            let refused = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": "Unauthorized", "reason": "Unauthorized", "code": 401 });
+            let (code, body) = match is_version_public && request.uri().path() == "/version" {
+                true => (200, version),
+                false => (401, refused),
+            };
+            let answer = http::Response::builder().status(code).header("content-type", "application/json");
+            answer.body(kube::client::Body::from(body.to_string().into_bytes()))
+        });
+        // when the cluster is examined
+        let report = super::examine(&kube::Client::new(service, "default"), None).await;
+        // then the report says that alone
+        assert_eq!(codes(&report), [(Code::CredentialsRefused, Severity::Error)], "{is_version_public}");
+        assert!(report.is_unreachable());
+    }
 }
 
 type Change = fn(&mut Facts);
@@ -405,7 +434,10 @@ fn each_problem_is_found_and_has_a_fix() {
     }
     let missing: Vec<&Code> = super::CODES
         .iter()
-        .filter(|code| **code != Code::ApiUnreachable && !cases.iter().any(|(.., (c, _))| c == *code))
+        .filter(|code| {
+            let with_access = !matches!(code, Code::ApiUnreachable | Code::CredentialsRefused);
+            with_access && !cases.iter().any(|(.., (c, _))| c == *code)
+        })
         .collect();
     assert!(missing.is_empty(), "no case for {missing:?}");
 }

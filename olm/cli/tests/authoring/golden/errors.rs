@@ -144,8 +144,8 @@ fn a_server_that_does_not_answer_is_named() {
     insta::assert_snapshot!("unreachable", with_server(port, &WITH_CLUSTER));
 }
 
-#[test]
-fn a_refused_user_gets_the_missing_permission() {
+/// The port of a server that refuses every request.
+fn refusing(code: u16, reason: &'static str, message: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -160,13 +160,12 @@ fn a_refused_user_gets_the_missing_permission() {
                         _ => return,
                     }
                 }
-                let message = "User \"ada\" is not allowed to do this";
                 let body = format!(
                     "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{{}},\"status\":\"Failure\",\
-                     \"message\":{message:?},\"reason\":\"Forbidden\",\"code\":403}}"
+                     \"message\":{message:?},\"reason\":{reason:?},\"code\":{code}}}"
                 );
                 let head = format!(
-                    "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+                    "HTTP/1.1 {code} {reason}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
                      connection: close\r\n\r\n",
                     body.len()
                 );
@@ -174,7 +173,19 @@ fn a_refused_user_gets_the_missing_permission() {
             });
         }
     });
+    port
+}
+
+#[test]
+fn a_refused_user_gets_the_missing_permission() {
+    let port = refusing(403, "Forbidden", "User \"ada\" is not allowed to do this");
     insta::assert_snapshot!("forbidden", with_server(port, &WITH_CLUSTER));
+}
+
+#[test]
+fn refused_credentials_are_named_with_how_to_log_in() {
+    let port = refusing(401, "Unauthorized", "Unauthorized");
+    insta::assert_snapshot!("unauthorized", with_server(port, &WITH_CLUSTER));
 }
 
 #[test]
