@@ -54,7 +54,7 @@ pub use install::{
 pub use instances::{Instance, list_instances, list_instances_of};
 pub use list::{Installed, find_installed, list_installed};
 pub use operand_state::{Health, OperandState};
-pub use operator_config::parse_config;
+pub use operator_config::{merge_config, parse_config};
 pub use operator_pods::operator_pods;
 pub use other_olm::{OTHER_OLM_SELECTOR, OtherOlm, find_other_olm};
 pub use overview::{Overview, overview};

@@ -28,6 +28,15 @@ pub fn parse_config<S: AsRef<str>>(assignments: &[S]) -> Result<Option<Value>, S
     Ok((!config.is_empty()).then_some(Value::Object(config)))
 }
 
+/// The config of an existing Subscription after a request with another one, which replaces the settings that it
+/// names.
+#[must_use]
+pub fn merge_config(existing: Option<Value>, requested: &Value) -> Value {
+    let mut config = existing.unwrap_or_else(|| json!({}));
+    json_patch::merge(&mut config, requested);
+    config
+}
+
 fn set(config: &mut Map<String, Value>, setting: &str, value: &str) -> Result<(), String> {
     if setting == "toleration" {
         let toleration = toleration(value)?;
@@ -137,6 +146,19 @@ mod tests {
             })
         );
         assert_eq!(parse_config::<&str>(&[]), Ok(None));
+    }
+
+    #[test]
+    fn a_request_replaces_the_settings_that_it_names() {
+        let existing =
+            json!({ "env": [{ "name": "A", "value": "1" }], "resources": { "limits": { "cpu": "1" } } });
+        let requested = parse_config(&["env.B=2", "resources.limits.memory=64Mi"]).unwrap().unwrap();
+        assert_eq!(merge_config(None, &requested), requested);
+        assert_eq!(
+            merge_config(Some(existing), &requested),
+            json!({ "env": [{ "name": "B", "value": "2" }],
+                "resources": { "limits": { "cpu": "1", "memory": "64Mi" } } })
+        );
     }
 
     #[test]

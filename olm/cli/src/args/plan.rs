@@ -3,7 +3,7 @@
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use olm_version::Version;
 
-use super::{CatalogArgs, GraphFormat, Instances, complete, version_or_range};
+use super::{CatalogArgs, GraphFormat, Instances, complete, config_setting, version_or_range};
 use crate::output::Report;
 
 /// What stands in for the cluster where a command reads a catalog of its own.
@@ -44,7 +44,7 @@ Examples:
 pub enum PlanCommand {
     /// Preview an installation.
     #[command(after_help = PLAN_INSTALL)]
-    Install(PlanChangeArgs),
+    Install(PlanInstallArgs),
     /// Preview an upgrade.
     #[command(after_help = PLAN_UPGRADE)]
     Upgrade(PlanChangeArgs),
@@ -59,6 +59,7 @@ pub enum PlanCommand {
 const PLAN_INSTALL: &str = "\
 Examples:
   olm plan install etcd -n etcd
+  olm plan install etcd --set-config env.LOG_LEVEL=debug
   olm plan install etcd --catalog-dir ./catalog --kube-version 1.33
   olm plan install etcd -o json | jq .permissions
 
@@ -88,6 +89,16 @@ Examples:
   olm plan uninstall etcd --instances delete --delete-crds
 
 Exit codes: as `olm plan install`.";
+
+/// `olm plan install`.
+#[derive(Debug, ClapArgs)]
+pub struct PlanInstallArgs {
+    /// Setting of the operator's Deployments, such as env.LOG_LEVEL=debug; may be repeated.
+    #[arg(long, value_name = "SETTING=VALUE", value_parser = config_setting)]
+    pub set_config: Vec<String>,
+    #[command(flatten)]
+    pub change: PlanChangeArgs,
+}
 
 /// `olm plan install`, `upgrade`, `rollback`.
 #[derive(Debug, ClapArgs)]

@@ -14,6 +14,7 @@ use olm_engine::{
 use olm_ops::{InstallRequest, Installed, Kind};
 use olm_plan::Plan;
 use olm_resolver::Resolved;
+use serde_json::Value;
 
 use super::catalogs;
 use crate::{
@@ -33,6 +34,8 @@ pub struct Query<'a> {
     pub channel: Option<&'a str>,
     /// Replaces the pin or range of the Subscription.
     pub version: Option<&'a str>,
+    /// Replaces settings of the operator's Deployments.
+    pub config: Option<&'a Value>,
     /// Whether to ignore the catalog's upgrade edges, also for a downgrade.
     pub self_certified: bool,
     /// Whether a package that is not installed on the cluster is an error.
@@ -73,6 +76,9 @@ impl Subject {
         }
         if let Some(version) = query.version {
             spec.version = Some(version.to_owned());
+        }
+        if let Some(config) = query.config {
+            spec.config = Some(olm_ops::merge_config(spec.config.take(), config));
         }
         if query.self_certified {
             spec.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);

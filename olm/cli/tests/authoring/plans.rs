@@ -306,6 +306,28 @@ fn a_plan_without_a_cluster_shows_all_that_can_be_known() {
 }
 
 #[test]
+fn a_plan_of_an_installation_has_the_settings_of_the_deployments() {
+    let dir = repository();
+    let path = dir.path().to_str().unwrap();
+    let digest = |settings: &[&str]| {
+        let plan = ["plan", "install", "widget", "--catalog-dir", path, "-o", "json"];
+        let ran = olm(&[&plan, settings].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        let plan: Value = serde_json::from_str(&ran.out).unwrap();
+        plan["digest"].as_str().unwrap().to_owned()
+    };
+    let debug = ["--set-config", "env.LOG_LEVEL=debug"];
+    assert_ne!(digest(&debug), digest(&[]));
+    assert_eq!(digest(&debug), digest(&["--set-config", "env.LOG_LEVEL=info", debug[0], debug[1]]));
+    // the same refusal as that of `olm install`
+    for command in [&["plan", "install"] as &[&str], &["install"]] {
+        let ran = olm(&[command, &["widget", "--set-config", "replicas=2"]].concat());
+        assert_eq!(ran.code, Some(2), "{}", ran.err);
+        assert!(ran.err.contains("replicas: unknown setting, expected env"), "{}", ran.err);
+    }
+}
+
+#[test]
 fn a_plan_from_a_bundle_that_left_the_catalog_lists_unchecked_facts() {
     let dir = repository();
     std::fs::remove_dir_all(dir.path().join("operators/widget/1.0.0")).unwrap();

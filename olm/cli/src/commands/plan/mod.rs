@@ -5,13 +5,17 @@ mod text;
 use olm_catalog::Package;
 use olm_ops::UninstallOptions;
 use olm_plan::{Op, Plan};
+use serde_json::Value;
 
 use super::{
     catalogs,
     subject::{Query, Subject},
 };
 use crate::{
-    args::{Global, PlanChangeArgs, PlanCommand, PlanCommandArgs, PlanOutputArgs, PlanUninstallArgs},
+    args::{
+        Global, PlanChangeArgs, PlanCommand, PlanCommandArgs, PlanInstallArgs, PlanOutputArgs,
+        PlanUninstallArgs,
+    },
     context,
     exit::{Code, Failure},
     names,
@@ -22,14 +26,13 @@ pub use text::{named, plan_text, rules_text};
 
 pub async fn run(global: &Global, args: PlanCommandArgs) -> Result<(), Failure> {
     let exit_code = match &args.command {
-        PlanCommand::Install(args) | PlanCommand::Upgrade(args) | PlanCommand::Rollback(args) => {
-            args.out.exit_code
-        }
+        PlanCommand::Install(args) => args.change.out.exit_code,
+        PlanCommand::Upgrade(args) | PlanCommand::Rollback(args) => args.out.exit_code,
         PlanCommand::Uninstall(args) => args.out.exit_code,
     };
     let done = match args.command {
-        PlanCommand::Install(args) => change(global, &args, Change::Install).await,
-        PlanCommand::Upgrade(args) => change(global, &args, Change::Upgrade).await,
+        PlanCommand::Install(args) => install(global, &args).await,
+        PlanCommand::Upgrade(args) => change(global, &args, Change::Upgrade, None).await,
         PlanCommand::Rollback(args) => rollback(global, &args).await,
         PlanCommand::Uninstall(args) => uninstall(global, &args).await,
     };
@@ -44,11 +47,22 @@ enum Change {
     Rollback,
 }
 
-async fn change(global: &Global, args: &PlanChangeArgs, change: Change) -> Result<(), Failure> {
+async fn install(global: &Global, args: &PlanInstallArgs) -> Result<(), Failure> {
+    let config = olm_ops::parse_config(&args.set_config).map_err(|why| Failure::new(Code::Usage, why))?;
+    change(global, &args.change, Change::Install, config.as_ref()).await
+}
+
+async fn change(
+    global: &Global,
+    args: &PlanChangeArgs,
+    change: Change,
+    config: Option<&Value>,
+) -> Result<(), Failure> {
     let query = Query {
         package: &args.package,
         channel: args.channel.as_deref(),
         version: args.version.as_deref(),
+        config,
         self_certified: change == Change::Rollback,
         only_installed: change != Change::Install,
     };
@@ -68,7 +82,7 @@ async fn change(global: &Global, args: &PlanChangeArgs, change: Change) -> Resul
 async fn rollback(global: &Global, args: &PlanChangeArgs) -> Result<(), Failure> {
     let version = args.version.as_deref();
     if args.offline.source.catalog_dir.is_some() || args.channel.is_some() || version.is_some_and(is_range) {
-        return change(global, args, Change::Rollback).await;
+        return change(global, args, Change::Rollback, None).await;
     }
     let client = context::connect(global).await?;
     let catalogs = catalogs::fetch(client.clone()).await?;
