@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
-use crate::model::{BundleEntry, Channel, ChannelEntry, Package};
+use crate::{
+    model::{BundleEntry, Channel, ChannelEntry, Package},
+    nearest::Unknown,
+};
 
 /// A version of a package with the channels that contain it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -26,6 +29,28 @@ pub struct PackageVersion {
 }
 
 impl Package {
+    /// A bundle by its version or name.
+    ///
+    /// # Errors
+    /// The nearest versions.
+    pub fn find_version(&self, text: &str) -> Result<&BundleEntry, Unknown> {
+        let wanted = olm_version::parse_lenient(text).ok();
+        let fits = |entry: &&BundleEntry| match (&entry.version, &wanted) {
+            (Some(version), Some(wanted)) => olm_version::precedence(version, wanted).is_eq(),
+            _ => false,
+        };
+        let found = self.bundles.get(text).or_else(|| self.bundles.values().find(fits));
+        found.ok_or_else(|| self.nearest_version(text))
+    }
+
+    /// A channel that contains a bundle: the followed one, else the default channel, else the first.
+    #[must_use]
+    pub fn channel_with(&self, bundle: &str, followed: Option<&str>) -> Option<String> {
+        let has = |name: &&str| self.channels.get(*name).is_some_and(|one| one.entry(bundle).is_some());
+        let preferred = followed.into_iter().chain([self.default_channel.as_str()]);
+        preferred.chain(self.channels.keys().map(String::as_str)).find(has).map(str::to_owned)
+    }
+
     /// The versions that are in a channel, or in the one channel, newest first.
     #[must_use]
     pub fn versions(&self, only: Option<&str>, installed: &[&str]) -> Vec<PackageVersion> {
@@ -124,5 +149,15 @@ mod tests {
         );
         assert_eq!(listed[0].upgrades_from, ["p.v1.0.0", "p.v1.9.0"]);
         assert_eq!(package.versions(Some("beta"), &[]).len(), 1);
+        // a bundle is found by both of its names, and has a channel
+        for text in ["p.v1.9.0", "1.9.0", "v1.9"] {
+            assert_eq!(package.find_version(text).map(|found| found.name.as_str()), Ok("p.v1.9.0"), "{text}");
+        }
+        assert_eq!(package.find_version("1.9.1").unwrap_err().known, ["1.10.0", "1.9.0", "1.0.0"]);
+        let channel = |bundle: &str, followed| package.channel_with(bundle, followed);
+        assert_eq!(channel("p.v1.9.0", Some("stable")).as_deref(), Some("beta"));
+        assert_eq!(channel("p.v1.0.0", Some("beta")).as_deref(), Some("stable"));
+        assert_eq!(channel("p.v1.9.0", Some("beta")).as_deref(), Some("beta"));
+        assert_eq!(channel("p.v2.0.0", None), None);
     }
 }

@@ -303,13 +303,7 @@ pub fn refused(refusal: Refusal) -> Failure {
 
 /// A bundle of a package by its name or version, or an error with similar versions.
 pub fn find_by_version<'a>(package: &'a Package, text: &str) -> Result<&'a BundleEntry, Failure> {
-    let wanted = olm_version::parse_lenient(text).ok();
-    let fits = |entry: &&BundleEntry| match (&entry.version, &wanted) {
-        (Some(version), Some(wanted)) => olm_version::precedence(version, wanted).is_eq(),
-        _ => false,
-    };
-    let found = package.bundles.get(text).or_else(|| package.bundles.values().find(fits));
-    found.ok_or_else(|| Failure::from(&package.nearest_version(text)))
+    package.find_version(text).map_err(|unknown| Failure::from(&unknown))
 }
 
 fn no_readable_bundle(name: &str, source: &str) -> Failure {

@@ -8,10 +8,12 @@ use axum::{
 };
 use http::{StatusCode, header};
 use maud::{Markup, html};
+use olm_api::{Subscription, SubscriptionSpec};
 use olm_catalog::{
-    Package, PackageVersion,
+    BundleEntry, Package, PackageVersion,
     graph::{DRAWN_CHANNELS, Format, MOST_DRAWN_BUNDLES, MOST_DRAWN_CHANNELS, UpgradeGraph},
 };
+use olm_engine::offline::AssumedCluster;
 use olm_ops::Installed;
 use serde::Serialize;
 
@@ -19,7 +21,7 @@ use super::package::{self, Found, PackagePage, Selection, heading, unknown};
 use crate::{
     app::App,
     caller::{Caller, Page},
-    catalogs::display_name,
+    catalogs::{Snapshot, display_name},
     error::WebError,
     icons::IMAGE_CSP,
     links::{clean, encode},
@@ -39,6 +41,9 @@ const SHOWN: usize = 4;
 struct Query {
     channels: Vec<String>,
     format: Option<String>,
+    /// Ends of an upgrade path, as of `olm graph`.
+    from: Option<String>,
+    to: Option<String>,
 }
 
 impl Query {
@@ -50,6 +55,8 @@ impl Query {
                     out.channels.push(value.into_owned());
                 }
                 "format" => out.format = Some(value.into_owned()),
+                "from" if !value.is_empty() => out.from = Some(value.into_owned()),
+                "to" if !value.is_empty() => out.to = Some(value.into_owned()),
                 _ => {}
             }
         }
@@ -62,6 +69,48 @@ impl Query {
             Some(name) => Err(unknown("channel", name, package.channels.keys().cloned().collect())),
             None => Ok(()),
         }
+    }
+
+    /// The bundles of the requested upgrade path, with its start; empty without one. It starts at the installed
+    /// version when `from` is absent.
+    async fn path(
+        &self,
+        snapshot: &Snapshot,
+        source: &str,
+        package: &Package,
+        installed: &[Installed],
+    ) -> Result<Vec<String>, WebError> {
+        if self.from.is_none() && self.to.is_none() {
+            return Ok(Vec::new());
+        }
+        let to = self.to.as_deref().map(|version| bundle(package, version)).transpose()?;
+        let from = match &self.from {
+            Some(version) => Some(bundle(package, version)?),
+            None => csvs(installed).into_iter().find_map(|csv| package.bundles.get(csv)),
+        };
+        let catalog = snapshot.source(source).and_then(|found| snapshot.loaded_of(found));
+        let (Some(from), Some(catalog)) = (from, catalog) else { return Ok(Vec::new()) };
+        let followed = installed.iter().find_map(|one| one.channel.as_deref());
+        let spec = SubscriptionSpec {
+            name: package.name.clone(),
+            source: catalog.reference.name.clone(),
+            source_namespace: catalog.reference.namespace.clone(),
+            channel: match self.channels.as_slice() {
+                [only] => Some(only.clone()),
+                _ => package.channel_with(&from.name, followed),
+            },
+            version: to.and_then(|to| to.version.as_ref()).map(ToString::to_string),
+            ..SubscriptionSpec::default()
+        };
+        let namespace = olm_ops::suggested_namespace(&snapshot.loaded, &package.name);
+        let mut subscription = Subscription::new(&package.name, spec);
+        subscription.metadata.namespace = Some(namespace.clone());
+        let assumed =
+            AssumedCluster { namespace, installed: vec![from.clone()], ..AssumedCluster::default() };
+        let resolved =
+            assumed.resolve(&snapshot.loaded, &subscription).await.map_err(olm_ops::Error::from)?;
+        let hops = resolved.path.into_iter().map(|hop| hop.name);
+        Ok(std::iter::once(from.name.clone()).chain(hops).collect())
     }
 
     /// The channels with one more, or one less.
@@ -118,7 +167,7 @@ pub(crate) async fn page(
 
     let mut graph = UpgradeGraph::new(&whole);
     let hidden = graph.keep_drawn(&query.channels);
-    mark(&mut graph, &installed);
+    mark(&mut graph, &installed, &[]);
     let channel = |name: &String| ChannelModel {
         name: name.clone(),
         default: *name == whole.default_channel,
@@ -143,13 +192,20 @@ pub(crate) async fn page(
     Ok(caller.answer(Page::new(&title, Section::Catalog, body).revalidated(), &model))
 }
 
+fn bundle<'a>(package: &'a Package, version: &str) -> Result<&'a BundleEntry, WebError> {
+    package.find_version(version).map_err(|missing| {
+        let near = if missing.nearest.is_empty() { missing.known } else { missing.nearest };
+        unknown("version", version, near)
+    })
+}
+
 fn csvs(installed: &[Installed]) -> Vec<&str> {
     installed.iter().filter_map(|one| one.csv.as_deref()).collect()
 }
 
-/// Marks the installed and the excluded versions.
-fn mark(graph: &mut UpgradeGraph, installed: &[Installed]) {
-    graph.mark(&csvs(installed), &[]);
+/// Marks the installed and the excluded versions, and an upgrade path.
+fn mark(graph: &mut UpgradeGraph, installed: &[Installed], path: &[String]) {
+    graph.mark(&csvs(installed), path);
     let excluded: Vec<String> = installed.iter().flat_map(|one| one.skip_versions.clone()).collect();
     graph.mark_excluded(&excluded);
 }
@@ -276,13 +332,20 @@ pub(crate) async fn graph(
     if !query.channels.is_empty() {
         graph.channels.retain(|channel| query.channels.contains(&channel.name));
     }
+    let path = query.path(&snapshot, &source, &package, &installed).await?;
+    mark(&mut graph, &installed, &path);
+    let mut picked = query.channels;
+    if !path.is_empty() {
+        graph.narrow();
+        // The channels of the path are drawn, whatever the default channel is.
+        picked = graph.channels.iter().map(|channel| channel.name.clone()).collect();
+    }
     if format == Format::Svg {
-        graph.keep_drawn(&query.channels);
+        graph.keep_drawn(&picked);
         if graph.channels.is_empty() {
             return Err(WebError::bad_request(too_large()));
         }
     }
-    mark(&mut graph, &installed);
     let headers = [
         (header::CONTENT_TYPE, mediatype),
         (header::CONTENT_SECURITY_POLICY, IMAGE_CSP),

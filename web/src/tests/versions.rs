@@ -92,6 +92,39 @@ async fn the_graph_has_four_formats_and_a_policy_of_its_own() {
 }
 
 #[tokio::test]
+async fn the_graph_shows_the_upgrade_path_between_two_versions() {
+    // given a cluster with etcd 0.10.1
+    let (browser, _) = Browser::etcd().await;
+    let bundles = |graph: &serde_json::Value| -> Vec<String> {
+        let channels = graph["channels"].as_array().unwrap();
+        let all = channels.iter().flat_map(|channel| channel["bundles"].as_array().unwrap());
+        all.map(|bundle| bundle["name"].as_str().unwrap().to_owned()).collect()
+    };
+    // when a path is requested, then older and newer versions are omitted
+    let graph = browser.json(&format!("{GRAPH}?from=0.10.0&to=0.10.1")).await;
+    assert_eq!(graph["way"], json!(["etcdoperator.v0.10.0", "etcdoperator.v0.10.1"]));
+    assert!(bundles(&graph).iter().all(|name| name.starts_with("etcdoperator.v0.10.")), "{graph}");
+    let svg = browser.get(&format!("{GRAPH}?from=0.10.0&to=etcdoperator.v0.10.1")).await;
+    assert!(
+        svg.text.contains("class=\"edge path\"") && !svg.text.contains("<title>etcdoperator.v0.11.0"),
+        "{}",
+        svg.text
+    );
+    // without a start it is that of the installed version, and without a target it leads to the newest version
+    let installed = browser.json(&format!("{GRAPH}?to=0.11.0")).await;
+    assert_eq!(installed["way"], json!(["etcdoperator.v0.10.1", "etcdoperator.v0.11.0"]));
+    let newest = browser.json(&format!("{GRAPH}?from=0.10.1&to=")).await;
+    assert_eq!(newest["way"], installed["way"]);
+    assert!(browser.json(GRAPH).await["way"].is_null());
+    // an unknown version names the others, and a path that does not exist the reason
+    let unknown = browser.get(&format!("{GRAPH}?from=0.10.7")).await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+    assert!(unknown.text.contains("0.10.1"), "{}", unknown.text);
+    let back = browser.get(&format!("{GRAPH}?from=0.11.0&to=0.10.0")).await;
+    assert_eq!(back.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", back.text);
+}
+
+#[tokio::test]
 async fn readers_pick_channels_by_links_where_there_are_many() {
     let lanes = |page: &str| page.matches("class=\"lane\"").count();
     let page = "/catalog/olm.community/many/versions";

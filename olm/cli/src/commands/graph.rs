@@ -1,6 +1,6 @@
 //! `olm graph`: the upgrade graph of a package, with the installed version and the upgrade path.
 
-use olm_catalog::{Package, graph::UpgradeGraph};
+use olm_catalog::graph::UpgradeGraph;
 use olm_engine::Refusal;
 use olm_resolver::Resolved;
 
@@ -31,7 +31,8 @@ pub async fn run(global: &Global, args: PackageGraphArgs) -> Result<(), Failure>
     let mut path = Vec::new();
     if let (Some(from), None) = (from, &args.channel) {
         // The channel of the Subscription may not contain the bundle.
-        subject.subscription.spec.channel = channel_with(&package, &subject, &from.name);
+        let followed = subject.subscription.spec.channel.take();
+        subject.subscription.spec.channel = package.channel_with(&from.name, followed.as_deref());
     }
     let start = from.map(|from| from.name.as_str()).or(subject.installed_csv());
     if let Some(start) = start {
@@ -63,17 +64,4 @@ fn hops(from: &str, resolved: Result<Resolved, Refusal>, asked: bool) -> Result<
         Err(refusal) if asked => Err(refusal),
         Err(_) => Ok(Vec::new()),
     }
-}
-
-/// The subscribed channel if it contains the bundle, else the default channel, else the first one that
-/// contains it.
-fn channel_with(package: &Package, subject: &Subject, bundle: &str) -> Option<String> {
-    let has = |name: &str| {
-        let channel = package.channels.get(name);
-        channel.is_some_and(|channel| channel.entries.iter().any(|entry| entry.name == bundle))
-    };
-    let followed = subject.subscription.spec.channel.as_ref();
-    let followed =
-        followed.filter(|name| has(name)).or(Some(&package.default_channel).filter(|name| has(name)));
-    followed.or_else(|| package.channels.keys().find(|name| has(name))).cloned()
 }
