@@ -18,6 +18,7 @@ mod renewal;
 mod signals;
 mod tabs;
 mod trust;
+mod uninstall;
 mod updates;
 mod versions;
 

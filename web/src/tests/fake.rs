@@ -128,7 +128,8 @@ impl Fake {
         self.denied.lock().unwrap().push(plural.to_owned());
     }
 
-    /// Refuses requests for a path, as an API server whose access reviews are older.
+    /// Refuses requests for a path, or those of one method (`DELETE /path`), as an API server whose access reviews
+    /// are older.
     pub(crate) fn refuse(&self, path: &str) {
         self.refused.lock().unwrap().push(path.to_owned());
     }
@@ -211,7 +212,8 @@ async fn answer(
         )
         .into_response();
     }
-    if fake.refused.lock().unwrap().contains(&path) {
+    let is_refused = |what: &String| *what == path || *what == format!("{method} {path}");
+    if fake.refused.lock().unwrap().iter().any(is_refused) {
         let message = format!("{path} is forbidden: User \"{user}\" cannot do this <b>");
         return status(403, "Forbidden", &message, json!({}));
     }
