@@ -57,7 +57,7 @@ async fn signed_in(test: &str, cluster: &Cluster, scripts: bool) -> Result<Optio
 }
 
 /// The console's address from a sign-in link.
-fn base(link: &str) -> &str {
+pub(crate) fn base(link: &str) -> &str {
     link.split("/login").next().unwrap_or_default()
 }
 

@@ -40,7 +40,12 @@ const NS: &str = "crawl";
 const WAITING: &str = "crawl-waiting";
 
 /// A backup of a cluster that does not exist: an object with a page, for which nothing is started.
-const BACKUP: &str = "apiVersion: etcd.database.coreos.com/v1beta2\nkind: EtcdBackup\nmetadata: {name: save, namespace: crawl}\nspec: {clusterName: none, storageType: Local, local: {path: etcd/save.db}}\n";
+pub(crate) fn backup(ns: &str) -> String {
+    format!(
+        "apiVersion: etcd.database.coreos.com/v1beta2\nkind: EtcdBackup\nmetadata: {{name: save, namespace: {ns}}}\n\
+         spec: {{clusterName: none, storageType: Local, local: {{path: etcd/save.db}}}}\n"
+    )
+}
 
 #[test]
 fn every_page_is_reached_by_links_and_no_form_works_without_its_token() {
@@ -62,7 +67,7 @@ fn every_page_is_reached_by_links_and_no_form_works_without_its_token() {
             cluster.olm_ok(&["approve", "etcd", "-n", NS, "--wait", "--timeout", "3m"])?;
             csv_succeeded(&cluster, NS, version).await?;
         }
-        cluster.kubectl_in(&["apply", "-f", "-"], Some(BACKUP))?;
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&backup(NS)))?;
         let mut visitor = Visitor::sign_in(&link).await?;
         current(&cluster, &mut visitor).await?;
         let before = specs(&cluster)?;
@@ -91,7 +96,7 @@ fn every_page_is_reached_by_links_and_no_form_works_without_its_token() {
     });
 }
 
-async fn waits(cluster: &Cluster, ns: &str) -> Result<()> {
+pub(crate) async fn waits(cluster: &Cluster, ns: &str) -> Result<()> {
     eventually("a plan that requires approval", LIMIT, async || {
         let listed = cluster.olm_ok(&["list", "-n", ns])?;
         Ok(listed.contains("Needs approval").then_some(()))
@@ -101,7 +106,7 @@ async fn waits(cluster: &Cluster, ns: &str) -> Result<()> {
 
 /// Waits until the console lists the catalogs of the cluster: it reads them every two seconds, and a previous
 /// scenario may have deleted one.
-async fn current(cluster: &Cluster, visitor: &mut Visitor) -> Result<()> {
+pub(crate) async fn current(cluster: &Cluster, visitor: &mut Visitor) -> Result<()> {
     eventually("the console to list the catalogs of the cluster", LIMIT, async || {
         let page = visitor.get("/catalog", &[("accept", "application/json")]).await?;
         let model: Value = serde_json::from_slice(&page.body)?;

@@ -73,9 +73,7 @@ impl Drop for Provider {
 /// Install directory of the provider.
 fn provider_folder() -> Option<PathBuf> {
     olm_tests::program("node")?;
-    let out = Command::new(olm_tests::program("npm")?).args(["root", "--global"]).output().ok()?;
-    let folder = PathBuf::from(String::from_utf8(out.stdout).ok()?.trim()).join("oidc-provider");
-    folder.is_dir().then_some(folder)
+    olm_tests::npm_package("oidc-provider")
 }
 
 fn free_port() -> Result<u16> {

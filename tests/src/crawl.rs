@@ -47,6 +47,8 @@ pub struct Report {
     pub faults: Vec<String>,
     /// Routes of which a page was read.
     pub reached: BTreeSet<String>,
+    /// The first page of each route that has pages for people.
+    pub pages_of: BTreeMap<String, String>,
     /// Number of pages, and of forms that were sent without their token.
     pub pages: usize,
     pub refused: usize,
@@ -159,6 +161,10 @@ impl Crawl {
             self.fault(&at, format!("status {}", answer.status));
         }
         if answer.is_html() {
+            if let Some(route) = route(&self.routes, path.split('?').next().unwrap_or_default()) {
+                let pages = &mut self.report.pages_of;
+                pages.entry(route.path.clone()).or_insert_with(|| path.to_owned());
+            }
             self.read(path, &at, &answer);
             let twin = self.visitor.get(path, &[("accept", "application/json")]).await?;
             if !path.starts_with("/login") && serde_json::from_slice::<serde_json::Value>(&twin.body).is_err()

@@ -47,6 +47,13 @@ pub fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
+/// The folder of a globally installed package of npm, if it is there.
+pub fn npm_package(name: &str) -> Option<PathBuf> {
+    let out = std::process::Command::new(program("npm")?).args(["root", "--global"]).output().ok()?;
+    let folder = PathBuf::from(String::from_utf8(out.stdout).ok()?.trim()).join(name);
+    folder.is_dir().then_some(folder)
+}
+
 /// Prints that a test did not run, in the format that `make test` collects.
 pub fn skipped(test: &str, why: &str) {
     println!("skipped: {test}: {why}");

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
 use anyhow::{Context as _, Result, ensure};
 use http::{StatusCode, header};
 use http_body_util::BodyExt as _;
-use olm_tests::{Cluster, DevCluster, eventually, html::Page, processes, visitor::Visitor};
+use olm_tests::{Cluster, DevCluster, browser, eventually, html::Page, processes, visitor::Visitor};
 use serde_json::Value;
 
 use super::{
@@ -18,6 +18,12 @@ use super::{
 /// Requests of a page, after those that fill caches.
 const REQUESTS: usize = 60;
 const UNCOUNTED: usize = 3;
+/// Loads of a page in a browser.
+const PAINTS: usize = 9;
+/// The time of the largest paint so far, after the next frame.
+const LARGEST_PAINT: &str = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>\
+    new PerformanceObserver(list => done(list.getEntries().at(-1).startTime))\
+    .observe({type: 'largest-contentful-paint', buffered: true}))))";
 /// Streams, and the users that have them: the console limits those of one.
 const STREAMS: usize = 500;
 const USERS: usize = 25;
@@ -66,6 +72,7 @@ pub(crate) async fn rows() -> Result<Vec<Row>> {
         unit: "MiB",
         note: format!("VmRSS, after the pages above; PSS {:.1}", pss(pid)?),
     });
+    rows.extend(paint(&cluster).await?);
     rows.push(streams(&cluster, &visitor, pid).await?);
     up.stop()?;
     Ok(rows)
@@ -195,6 +202,36 @@ async fn catalog(visitor: &mut Visitor) -> Result<Vec<Row>> {
             note: format!("and {} icons", icons.len()),
         },
     ])
+}
+
+/// Until the largest part of the catalog page is painted, in a browser that has its files; none without Chromium.
+async fn paint(cluster: &Cluster) -> Result<Option<Row>> {
+    let what = "console: catalog page, largest paint, median";
+    let Some(mut page) = browser::Page::open(1440, 900).await? else {
+        olm_tests::skipped(what, "chromium is not installed");
+        return Ok(None);
+    };
+    let link = cluster.login_link().await?.context("no console")?;
+    page.goto(&link).await?;
+    page.click("Sign in as").await?;
+    page.wait_for("location.pathname === '/catalog' && document.readyState === 'complete'", HANGS).await?;
+    let url = page.eval("location.href").await?.as_str().context("no address")?.to_owned();
+    let mut times = Vec::new();
+    for n in 0..PAINTS + UNCOUNTED {
+        page.goto(&url).await?;
+        let time = page.eval(LARGEST_PAINT).await?.as_f64().context("no time of the largest paint")?;
+        if n >= UNCOUNTED {
+            times.push(time);
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(Some(Row {
+        what,
+        measured: p50(&times),
+        limit: 1_000.0,
+        unit: "ms",
+        note: format!("the slowest of {PAINTS} {:.0}", times[times.len() - 1]),
+    }))
 }
 
 async fn doctor(visitor: &mut Visitor) -> Result<Row> {
