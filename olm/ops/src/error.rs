@@ -164,7 +164,10 @@ impl Error {
 
     /// Refuses a plan that findings block, with all findings of the first blocking code: every right that the
     /// caller lacks, every kind whose objects remain.
-    pub(crate) fn refuse_blocked(verb: &str, plan: &Plan) -> Result<(), Self> {
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub fn refuse_blocked(verb: &str, plan: &Plan) -> Result<(), Self> {
         let mut blocking = plan.findings.iter().filter(|finding| finding.severity == Severity::Block);
         let Some(first) = blocking.next() else { return Ok(()) };
         let others = blocking.filter(|finding| finding.code == first.code);

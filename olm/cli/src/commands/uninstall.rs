@@ -30,8 +30,9 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
     }
     let instances = plan.operands.iter().any(|operand| operand.count != Some(0));
     let loses_data = options.operands == Operands::Delete && instances || options.delete_crds;
-    // A blocked plan is refused below, with its cause.
-    if loses_data && !args.yes && !plan.is_blocked() {
+    if loses_data && !args.yes {
+        // Its digest does not contain the findings: it could be unblocked below, without a confirmation.
+        olm_ops::Error::refuse_blocked("uninstall", &plan)?;
         // Data loss requires the user to type the name.
         eprintln!("{}", plan_text(&plan));
         confirm(&args.name, "delete these objects", "custom resources would be deleted")?;
