@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use anyhow::{Result, ensure};
 use olm_devcluster::api::Identity;
 use olm_tests::inprocess::Served;
+use serde_json::json;
 
 use crate::catalog_add::{Setup, with_setup};
 
@@ -163,6 +164,16 @@ fn the_errors_of_a_cluster_name_the_next_step() {
             "show b",
         ];
         insta::assert_snapshot!("errors_of_a_cluster", transcript(&setup.admin, &registry, &lines).await?);
+        // and a preview that a finding blocks is printed, and has the exit code of the refusal
+        setup.world.home("crowded").await?;
+        let second = json!({ "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+            "metadata": { "name": "second", "namespace": "crowded" }, "spec": {} });
+        setup.world.apply(&second).await?;
+        for line in ["install a -n crowded --dry-run", "plan install a -n crowded"] {
+            let ran = setup.admin.ran(&line.split(' ').collect::<Vec<_>>()).await?;
+            ensure!(ran.code == Some(4), "{line}: {:?}: {}{}", ran.code, ran.out, ran.err);
+            ensure!(ran.out.contains("TooManyOperatorGroups"), "{line}: {}{}", ran.out, ran.err);
+        }
         // and a visitor gets the missing permissions
         let visitor = setup.world.serve_to(Identity::user("visitor", []), setup.manager)?;
         let lines = [

@@ -129,8 +129,8 @@ Examples:
   olm install etcd --dry-run -o yaml
 
 Settings: env.NAME=VALUE, resources.requests.NAME=QUANTITY, resources.limits.NAME=QUANTITY,
-nodeSelector.LABEL=VALUE and toleration=KEY[=VALUE][:EFFECT]. They replace the variables,
-resources and tolerations that an existing installation sets.";
+nodeSelector.LABEL=VALUE and toleration=KEY[=VALUE][:EFFECT]. Variables and tolerations replace all
+that an existing installation sets, the others those of the same name.";
 
 /// Approval of plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

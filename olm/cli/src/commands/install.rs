@@ -5,7 +5,11 @@ use std::fmt::Write as _;
 use olm_engine::catalogs::LoadedCatalog;
 use olm_ops::InstallRequest;
 
-use super::{catalogs, plan::plan_text, wait};
+use super::{
+    catalogs,
+    plan::{applicable, plan_text},
+    wait,
+};
 use crate::{
     args::{Approval, Global, InstallArgs},
     context,
@@ -27,7 +31,8 @@ pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
 
     if args.dry_run {
         let plan = olm_ops::preview_install(&client, &catalogs, &request).await?;
-        return print_one(&plan, &args.out.output, &plan.digest, || plan_text(&plan));
+        print_one(&plan, &args.out.output, &plan.digest, || plan_text(&plan))?;
+        return applicable(&plan);
     }
     let result = olm_ops::install(&client, &catalogs, &request).await?;
     names::forget_installed(global);

@@ -4,7 +4,10 @@ use std::fmt::Write as _;
 
 use olm_ops::{Operands, UninstallOptions, UninstallReport};
 
-use super::{confirm::confirm, plan::plan_text};
+use super::{
+    confirm::confirm,
+    plan::{applicable, plan_text},
+};
 use crate::{
     args::{Global, UninstallArgs},
     context,
@@ -26,7 +29,7 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
     let plan = planned?;
     if args.dry_run {
         print_one(&plan, &args.out.output, &plan.digest, || plan_text(&plan))?;
-        return if plan.is_blocked() { Err(Failure::new(Code::Refused, "")) } else { Ok(()) };
+        return applicable(&plan);
     }
     let instances = plan.operands.iter().any(|operand| operand.count != Some(0));
     let loses_data = options.operands == Operands::Delete && instances || options.delete_crds;

@@ -140,10 +140,13 @@ async fn uninstall(global: &Global, args: &PlanUninstallArgs) -> Result<(), Fail
 /// changes.
 fn finish(plan: &Plan, out: &PlanOutputArgs) -> Result<(), Failure> {
     out.output.print(plan, || plan_text(plan))?;
-    if plan.is_blocked() {
-        return Err(Failure::new(Code::Refused, ""));
-    }
+    applicable(plan)?;
     if out.exit_code && changes(plan) { Err(Failure::no()) } else { Ok(()) }
+}
+
+/// The result of a preview: a plan that a finding blocks has been printed with its cause.
+pub fn applicable(plan: &Plan) -> Result<(), Failure> {
+    if plan.is_blocked() { Err(Failure::new(Code::Refused, "")) } else { Ok(()) }
 }
 
 pub fn changes(plan: &Plan) -> bool {
