@@ -1,6 +1,7 @@
 //! Untrusted text and links.
 
 use http::Uri;
+use olm_plan::shell_word;
 
 /// A safe link: http, https or mailto, with a host, without a user. Any other link is shown as text.
 pub(crate) fn safe(link: &str) -> Option<String> {
@@ -53,13 +54,9 @@ pub(crate) fn encode(text: &str) -> String {
     out
 }
 
-/// A word of a command line, quoted if a shell would interpret it.
-pub(crate) fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-._+=:/,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+/// A word of a command line without invisible characters, quoted if a shell would interpret it.
+pub(crate) fn word(text: &str) -> String {
+    shell_word(&clean(text))
 }
 
 /// A local path to redirect to after a form; any other target is replaced by the home page.
@@ -77,10 +74,8 @@ mod tests {
 
     #[test]
     fn words_of_a_command_are_quoted_for_the_shell() {
-        assert_eq!(shell_word("quay.io/acme/catalog:v1"), "quay.io/acme/catalog:v1");
-        assert_eq!(shell_word("https://a.example/all?x=1&y=2"), "'https://a.example/all?x=1&y=2'");
-        assert_eq!(shell_word("https://a/$(rm)'"), r"'https://a/$(rm)'\'''");
-        assert_eq!(shell_word(""), "''");
+        assert_eq!(word("quay.io/acme/catalog:v1"), "quay.io/acme/catalog:v1");
+        assert_eq!(word("st\u{202e}able; rm -rf ~"), "'stable; rm -rf ~'");
     }
 
     #[test]

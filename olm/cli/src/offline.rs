@@ -12,8 +12,8 @@ use olm_engine::{
     offline::{AssumedCluster, Draft, step},
 };
 use olm_ops::UninstallOptions;
-use olm_plan::{Finding, FindingCode, Plan, Severity, dependency_installs};
-use olm_resolver::Resolved;
+use olm_plan::{Finding, FindingCode, Plan, Severity, dependency_installs, shell_word};
+use olm_resolver::{Fix, Resolved};
 
 use crate::{
     args::{OfflineArgs, RegistryArgs},
@@ -285,7 +285,8 @@ impl Offline {
             let mut failed = Failure { message, ..failure };
             failed.hints.push(format!(
                 "show the reasons, which do not require manifests: olm why {} --catalog-dir {}",
-                entry.package, self.source
+                shell_word(&entry.package),
+                shell_word(&self.source)
             ));
             failed
         })?;
@@ -294,10 +295,15 @@ impl Offline {
     }
 }
 
-/// A refusal in offline mode, without the hints that use kubectl.
+/// A refusal in offline mode, without the hints for a cluster.
 pub fn refused(refusal: Refusal) -> Failure {
+    let first = match &refusal {
+        Refusal::Unresolvable(explanation) => explanation.fixes.first(),
+        _ => None,
+    };
+    let needs_cluster = first.is_some_and(Fix::needs_cluster);
     let mut failure = Failure::from(olm_ops::Error::from(refusal));
-    failure.hints.retain(|hint| !hint.contains("kubectl "));
+    failure.hints.retain(|hint| !needs_cluster && !hint.contains("kubectl "));
     failure
 }
 

@@ -6,7 +6,7 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, ResourceExt, api::PostParams};
 use olm_api::{Condition, InstallPlan, Subscription, condition, names, subscription::SubscriptionState};
 use olm_engine::catalogs::LoadedCatalog;
-use olm_plan::Plan;
+use olm_plan::{Plan, shell_word};
 use serde::Serialize;
 
 use crate::{
@@ -318,7 +318,11 @@ pub async fn upgrade(
 /// Why the controllers plan no upgrade of an operator, and the fix; `None` where they find no newer version.
 fn hold(view: &View, installed: &Installed) -> Option<(String, String)> {
     let Some(subscription) = &view.subscription else {
-        let fix = format!("run `olm install {} -n {}` to create one", installed.package, installed.namespace);
+        let fix = format!(
+            "run `olm install {} -n {}` to create one",
+            shell_word(&installed.package),
+            installed.namespace
+        );
         return Some((installed.reason.clone(), fix));
     };
     if subscription.spec.paused {

@@ -10,7 +10,7 @@ use olm_api::{
     names,
 };
 use olm_engine::CATALOG_OUT_OF_SIGHT;
-use olm_plan::FINDING_CODES;
+use olm_plan::{FINDING_CODES, shell_word};
 use serde::Serialize;
 
 use crate::{list::arguments, status::View, uninstall};
@@ -93,8 +93,7 @@ pub(super) fn unresolved(subscription: &Subscription) -> Option<Blocker> {
         return Some(of_condition(object, failed, Some(fix)));
     }
     let unhealthy = unhealthy?;
-    let (namespace, catalog) = (&subscription.spec.source_namespace, &subscription.spec.source);
-    let fix = format!("run `kubectl describe catalogsource {catalog} -n {namespace}`");
+    let fix = format!("run `olm catalog sources -n {}`", shell_word(&subscription.spec.source_namespace));
     Some(of_condition(object, unhealthy, Some(fix)))
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use olm_api::names;
 use olm_bundle::permissions::{Level, level};
 use olm_engine::{CATALOG_OUT_OF_SIGHT, Refusal};
-use olm_plan::{FindingCode, Plan, Severity};
+use olm_plan::{FindingCode, Plan, Severity, shell_word};
 use olm_resolver::Explanation;
 
 use crate::Diagnosis;
@@ -154,7 +154,7 @@ impl Error {
             Self::NotInstalled { .. } => Some("install it with `olm self install`".into()),
             Self::Refused { fix, .. } => fix.clone(),
             Self::AwaitingApproval { namespace, package, .. } => {
-                Some(format!("run `olm approve {package} -n {namespace}`"))
+                Some(format!("run `olm approve {} -n {namespace}`", shell_word(package)))
             }
             Self::Timeout(diagnosis) => diagnosis.next.clone(),
             Self::Forbidden { text } => missing_right(text),

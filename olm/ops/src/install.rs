@@ -12,7 +12,7 @@ use olm_engine::{
     catalogs::{CatalogVisibility, LoadedCatalog},
     site::manager_namespace,
 };
-use olm_plan::Plan;
+use olm_plan::{Plan, shell_word};
 use olm_resolver::{CatalogRef, VersionRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -308,7 +308,7 @@ async fn ensure_namespace(
         return Err(Error::Refused {
             code: "NamespaceMissing".into(),
             text: format!("namespace {name} does not exist"),
-            fix: Some(format!("run `kubectl create namespace {name}`, or omit --no-create-namespace")),
+            fix: Some(format!("run `kubectl create namespace {}`, or omit --no-create-namespace", shell_word(name))),
         });
     }
     let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };

@@ -12,7 +12,7 @@ use olm_engine::{
     catalogs::LoadedCatalog,
     site::{manager_namespace, manager_user},
 };
-use olm_plan::{FindingCode, Plan, PlanAction, Severity};
+use olm_plan::{FindingCode, Plan, PlanAction, Severity, shell_word};
 use olm_resolver::Version;
 use serde::Serialize;
 use serde_json::json;
@@ -292,7 +292,7 @@ async fn rollback_change(
             ),
             fix: Some(format!(
                 "run `olm show {}` to list the versions, or use an older catalog",
-                package.name
+                shell_word(&package.name)
             )),
         })?;
     let wanted = with_rollback(&subscription, &version, &name);
@@ -301,7 +301,7 @@ async fn rollback_change(
         return Err(Error::Refused {
             code: "NoWayBack".into(),
             text: format!("the rollback to {name} would install {} instead", plan.bundle),
-            fix: Some(format!("run `olm show {}` and choose another version", package.name)),
+            fix: Some(format!("run `olm show {}` and choose another version", shell_word(&package.name))),
         });
     }
     let changed = wanted.spec != subscription.spec

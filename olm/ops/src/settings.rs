@@ -3,7 +3,7 @@
 use kube::{Client, ResourceExt};
 use olm_api::{Subscription, names};
 use olm_engine::catalogs::LoadedCatalog;
-use olm_plan::Plan;
+use olm_plan::{Plan, shell_word};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -285,7 +285,8 @@ pub(super) fn unmanaged(target: &str, installed: &Installed) -> Error {
         text: format!("{target} has no Subscription, which stores this setting"),
         fix: Some(format!(
             "run `olm install {} -n {}` to create one",
-            installed.package, installed.namespace
+            shell_word(&installed.package),
+            installed.namespace
         )),
     }
 }

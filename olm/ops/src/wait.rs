@@ -12,6 +12,7 @@ use kube::{
 };
 use olm_api::{ClusterServiceVersion, InstallPlan, Subscription};
 use olm_client::patient;
+use olm_plan::shell_word;
 use serde::Serialize;
 
 use crate::{
@@ -162,7 +163,7 @@ fn verdict(now: &Timeline, csv: Option<&str>) -> Option<Result<(), Error>> {
         Status::Failed if installed.csv.is_none() && installed.plan.is_none() => Some(Err(Error::Refused {
             code: "ResolutionFailed".into(),
             text: format!("failed to install {}: {}", installed.package, installed.reason),
-            fix: Some(format!("run `olm status {} -n {}`", installed.package, installed.namespace)),
+            fix: Some(format!("run `olm status {} -n {}`", shell_word(&installed.package), installed.namespace)),
         })),
         _ => None,
     }
@@ -190,7 +191,7 @@ fn diagnose(now: &Timeline, timeout: Duration) -> Diagnosis {
         object: step.and_then(|s| s.object.clone()),
         warnings: warnings.into_iter().skip(skip).collect(),
         old_serves: installed.status == Status::Updating,
-        next: Some(format!("run `olm status {} -n {}`", installed.package, installed.namespace)),
+        next: Some(format!("run `olm status {} -n {}`", shell_word(&installed.package), installed.namespace)),
     }
 }
 

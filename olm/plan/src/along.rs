@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use olm_api::names;
 use olm_api::subscription::Approval;
 use olm_resolver::{Action, ChosenBundle, Dependency, Hop, HopVia, Resolved, SatisfiedBy};
+use olm_version::shell_word;
 use serde_json::{Value, json};
 
 use crate::digest;
@@ -237,9 +238,9 @@ impl Plan {
             let text =
                 format!("the plan installs {} dependencies, expected at most {MOST_ALONG}", along.len());
             let finding = Finding::new(FindingCode::DependencyMissing, &self.bundle, text);
-            self.findings.push(finding.fix(format!("olm why {} -n {}", self.package, self.namespace)));
+            self.findings.push(finding.fix(format!("olm why {} -n {}", shell_word(&self.package), self.namespace)));
         }
-        let approve = format!("olm approve {} -n {}", self.package, self.namespace);
+        let approve = format!("olm approve {} -n {}", shell_word(&self.package), self.namespace);
         for one in &along {
             // One approval covers all.
             let subject = || one.entry.bundle.name.clone();
@@ -314,7 +315,8 @@ fn subscription_conflict(one: &Along, namespace: &str, taken: &BTreeSet<String>)
         );
         let fix = format!(
             "olm install {} -n {namespace} --channel {}  # with another Subscription name",
-            bundle.package, bundle.channel
+            shell_word(&bundle.package),
+            shell_word(&bundle.channel)
         );
         return Some(Finding::new(FindingCode::DependencyMissing, &bundle.name, text).fix(fix));
     }
@@ -330,6 +332,6 @@ fn subscription_conflict(one: &Along, namespace: &str, taken: &BTreeSet<String>)
     let finding = Finding::new(FindingCode::DependencyMissing, &bundle.name, text);
     Some(match &blocking.fix {
         Some(fix) => finding.fix(fix.clone()),
-        None => finding.fix(format!("olm plan install {} -n {namespace}", bundle.package)),
+        None => finding.fix(format!("olm plan install {} -n {namespace}", shell_word(&bundle.package))),
     })
 }

@@ -69,3 +69,4 @@ pub use uninstall::{
 pub use universe::{bundle_of, prepare, universe_of};
 
 pub use olm_bundle::Phase;
+pub use olm_version::shell_word;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use olm_api::SignatureRule;
 use olm_bundle::Rendered;
+use olm_version::shell_word;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -193,7 +194,10 @@ fn finding(signature: &ImageSignature) -> Option<Finding> {
         }
         SignatureVerdict::Unknown { message } => {
             let text = format!("{requires}: failed to read its signatures: {message}");
-            let ask = format!("olm catalog verify {image} --key cosign.pub  # verifies from this machine");
+            let ask = format!(
+                "olm catalog verify {} --key cosign.pub  # verifies from this machine",
+                shell_word(image)
+            );
             Finding::new(FindingCode::SignatureUnknown, subject, text).fix(ask)
         }
     })

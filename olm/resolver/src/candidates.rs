@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use olm_version::suggest;
+use olm_version::{shell_word, suggest};
 
 use crate::bundle::{CatalogRef, Channel};
 use crate::code::Code;
-use crate::context::{Context, patch};
+use crate::context::{Context, set_channel};
 use crate::exclude::Excluded;
 use crate::explain::Fix;
 use crate::package::Package;
@@ -73,7 +73,7 @@ fn find_package<'a>(
             code: Code::UnknownCatalog,
             text: format!("catalog {id} not found{}", nearest_text(&nearest)),
             nearest,
-            fixes: vec![fix("list the catalogs", "kubectl get catalogsources -A")],
+            fixes: vec![fix("list the catalogs", "olm catalog sources")],
         });
     };
     if let Some(package) = catalog.packages.get(&request.package) {
@@ -85,8 +85,8 @@ fn find_package<'a>(
             text: format!("failed to read catalog {id}: {reason}"),
             nearest: Vec::new(),
             fixes: vec![fix(
-                "describe the catalog",
-                format!("kubectl describe catalogsource {} -n {}", id.name, id.namespace),
+                "show the state of the catalog",
+                format!("olm catalog sources -n {}", id.namespace),
             )],
         });
     }
@@ -100,12 +100,12 @@ fn find_package<'a>(
     if let Some((other, _)) = elsewhere {
         fixes.push(fix(
             format!("show the package in catalog {other}"),
-            format!("olm show {} --catalog {}", request.package, other.name),
+            format!("olm show {} --catalog {}", shell_word(&request.package), other.name),
         ));
     }
     match nearest.first() {
-        Some(name) => fixes.push(fix(format!("show package {name}"), format!("olm show {name}"))),
-        None => fixes.push(fix("search the catalogs", format!("olm search {}", request.package))),
+        Some(name) => fixes.push(fix(format!("show package {name}"), format!("olm show {}", shell_word(name)))),
+        None => fixes.push(fix("search the catalogs", format!("olm search {}", shell_word(&request.package)))),
     }
     Err(NoCandidates {
         code: Code::UnknownPackage,
@@ -136,11 +136,8 @@ fn find_channels<'a>(request: &Request, package: &'a Package) -> Result<Vec<&'a 
             code: Code::UnknownChannel,
             text: format!("package {} has no channel {name}{}", package.name, nearest_text(&nearest)),
             fixes: vec![
-                fix(
-                    format!("switch to channel {better}"),
-                    patch(request, "channel", &format!("\"{better}\"")),
-                ),
-                fix("list the channels", format!("olm show {}", package.name)),
+                fix(format!("switch to channel {better}"), set_channel(request, better)),
+                fix("list the channels", format!("olm show {}", shell_word(&package.name))),
             ],
             nearest,
         }

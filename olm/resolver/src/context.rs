@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use olm_constraint::{Constraint, Gvk, Rule};
+use olm_version::shell_word;
 
+use crate::explain::Fix;
 use crate::facts::{Facts, Installed};
 use crate::operators::{Held, Operators};
 use crate::request::{DependencyPolicy, Request};
@@ -193,7 +195,20 @@ pub(crate) fn name_of(request: &Request) -> &str {
     request.subscription.split_once('/').map_or(request.subscription.as_str(), |(_, name)| name)
 }
 
-/// The command that changes one field of the Subscription.
+/// The command that follows another channel.
+pub(crate) fn set_channel(request: &Request, channel: &str) -> String {
+    format!("olm set-channel {} {} -n {}", name_of(request), shell_word(channel), namespace_of(request))
+}
+
+/// Allows the versions of `skipVersions` again.
+pub(crate) fn clear_skip_versions(request: &Request) -> Fix {
+    let versions: Vec<String> = request.skip_versions.iter().map(|version| shell_word(version)).collect();
+    let (name, namespace) = (name_of(request), namespace_of(request));
+    let command = format!("olm skip {name} {} --undo -n {namespace}", versions.join(" "));
+    Fix { text: "clear skipVersions".into(), command }
+}
+
+/// The command that changes a field of the Subscription without a command of its own.
 pub(crate) fn patch(request: &Request, field: &str, value: &str) -> String {
     format!(
         "kubectl patch subscription {} -n {} --type merge -p '{{\"spec\":{{\"{field}\":{value}}}}}'",

@@ -55,7 +55,23 @@ pub struct Fix {
     pub command: String,
 }
 
+/// Beginnings of the commands that change a Subscription.
+const CHANGES: [&str; 4] = ["kubectl patch subscription ", "olm set-channel ", "olm skip ", "olm unpin "];
+
 impl Fix {
+    /// Whether the command changes an existing Subscription.
+    #[must_use]
+    pub fn changes_subscription(&self) -> bool {
+        CHANGES.iter().any(|start| self.command.starts_with(start))
+    }
+
+    /// Whether the command needs a cluster, as opposed to a catalog.
+    #[must_use]
+    pub fn needs_cluster(&self) -> bool {
+        let others = ["kubectl ", "olm catalog sources", "olm install "];
+        self.changes_subscription() || others.iter().any(|start| self.command.starts_with(start))
+    }
+
     /// Adds it without duplicates.
     pub(crate) fn add_to(&self, fixes: &mut Vec<Fix>) {
         if !fixes.contains(self) {

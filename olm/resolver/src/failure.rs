@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use olm_version::shell_word;
+
 use crate::bundle::Bundle;
 use crate::candidates::Candidates;
 use crate::code::Code;
-use crate::context::{Context, name_of, namespace_of, patch};
+use crate::context::{Context, clear_skip_versions, name_of, namespace_of};
 use crate::explain::{Explanation, Fix, Node};
 use crate::group::{group_by_cause, version_span};
 use crate::need::to_need;
@@ -50,7 +52,7 @@ pub(crate) fn all_ruled_out(request: &Request, list: &Candidates<'_>) -> Explana
         fix.add_to(&mut fixes);
     }
     if children.iter().any(|c| c.code == Code::SkipVersions) {
-        fixes.push(Fix { text: "clear skipVersions".into(), command: patch(request, "skipVersions", "[]") });
+        fixes.push(clear_skip_versions(request));
     }
     let code = children.first().map_or(Code::UnknownVersion, |c| c.code);
     explanation(request, list, code, children, fixes)
@@ -66,7 +68,7 @@ fn explanation(
     if fixes.is_empty() {
         fixes.push(Fix {
             text: "choose another version".into(),
-            command: format!("olm show {}", request.package),
+            command: format!("olm show {}", shell_word(&request.package)),
         });
     }
     let total = children.len();
@@ -140,7 +142,11 @@ fn gave_up(ctx: &Context<'_>, to_blame: &[usize], search: &Search<'_>) -> Explan
     };
     let fix = |request: &&Request| Fix {
         text: "pin a version".into(),
-        command: patch(request, "version", "\"VERSION\""),
+        command: format!(
+            "olm install {} --version VERSION -n {}",
+            shell_word(&request.package),
+            namespace_of(request)
+        ),
     };
     Explanation {
         code: Code::GaveUp,

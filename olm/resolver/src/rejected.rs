@@ -9,7 +9,7 @@ use olm_version::{Version, precedence};
 use crate::bundle::{Bundle, Channel};
 use crate::candidates::Candidates;
 use crate::code::Code;
-use crate::context::patch;
+use crate::context::{clear_skip_versions, name_of, namespace_of, set_channel};
 use crate::explain::Fix;
 use crate::need::to_need;
 use crate::request::{InstalledRef, Request};
@@ -140,21 +140,19 @@ fn unwanted<'a>(
             return (Code::NotInChannel, "it is in no channel".into(), None);
         };
         let plural = if others.len() == 1 { "channel" } else { "channels" };
-        let fix = Fix {
-            text: format!("switch to channel {other}"),
-            command: patch(request, "channel", &format!("\"{other}\"")),
-        };
+        let fix =
+            Fix { text: format!("switch to channel {other}"), command: set_channel(request, other) };
         return (Code::NotInChannel, format!("it is only in {plural} {}", others.join(", ")), Some(fix));
     };
     if is_skip_version(request, bundle) {
-        let fix = Fix { text: "clear skipVersions".into(), command: patch(request, "skipVersions", "[]") };
-        return (Code::SkipVersions, "excluded by skipVersions".into(), Some(fix));
+        return (Code::SkipVersions, "excluded by skipVersions".into(), Some(clear_skip_versions(request)));
     }
     if let Some(wanted) = &request.version
         && !bundle.version.as_ref().is_some_and(|v| wanted.allows(v))
     {
         let what = if wanted.pin().is_some() { "the pin" } else { "the range" };
-        let fix = Fix { text: "unset spec.version".into(), command: patch(request, "version", "null") };
+        let command = format!("olm unpin {} -n {}", name_of(request), namespace_of(request));
+        let fix = Fix { text: "unset spec.version".into(), command };
         return (Code::Pinned, format!("excluded by {what} {}", wanted.source()), Some(fix));
     }
     if let (Some(starting), None) = (&request.starting_csv, &request.installed) {

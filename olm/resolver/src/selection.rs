@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use olm_version::{precedence, suggest};
+use olm_version::{precedence, shell_word, suggest};
 
 use crate::bundle::{Bundle, CatalogRef, Channel};
 use crate::code::Code;
-use crate::context::{Context, patch};
+use crate::context::{Context, patch, set_channel};
 use crate::explain::Fix;
 use crate::graph::edge;
 use crate::package::Package;
@@ -118,7 +118,7 @@ impl<'a> Selection<'_, 'a> {
                 code: Code::BrokenChannel,
                 text,
                 nearest: Vec::new(),
-                fixes: vec![fix("choose another channel", format!("olm show {}", package.name))],
+                fixes: vec![fix("choose another channel", format!("olm show {}", shell_word(&package.name)))],
             }),
             _ => Ok(places),
         }
@@ -159,7 +159,7 @@ impl<'a> Selection<'_, 'a> {
                     channels_text(request, package),
                     nearest_text(&nearest)
                 ),
-                fixes: vec![fix("list the versions", format!("olm show {}", package.name))],
+                fixes: vec![fix("list the versions", format!("olm show {}", shell_word(&package.name)))],
                 nearest,
             });
         }
@@ -201,13 +201,13 @@ impl<'a> Selection<'_, 'a> {
             Some(channel) if request.channel.is_some() => {
                 fixes.push(fix(
                     format!("switch to channel {}, which has this version", channel.name),
-                    patch(request, "channel", &format!("\"{}\"", channel.name)),
+                    set_channel(request, &channel.name),
                 ));
                 Code::NotInChannel
             }
             _ => Code::UnknownVersion,
         };
-        fixes.push(fix("list the versions", format!("olm show {}", package.name)));
+        fixes.push(fix("list the versions", format!("olm show {}", shell_word(&package.name))));
         NoCandidates {
             code,
             text: format!(

@@ -319,7 +319,7 @@ impl<'a, 'c> Why<'a, 'c> {
         if unmet.needs.iter().any(|need| need.node.children.is_empty()) {
             fixes.push(Fix {
                 text: "add a catalog that contains it".into(),
-                command: "kubectl get catalogsources -A".into(),
+                command: "olm catalog sources".into(),
             });
         }
         fixes

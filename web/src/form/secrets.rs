@@ -82,7 +82,16 @@ impl<'a> Secrets<'a> {
     pub(crate) fn redact(&self, message: &str, object: &Value) -> String {
         let positions = self.positions(object);
         let values = positions.iter().filter_map(|position| object.pointer(position)?.as_str());
-        values.fold(message.to_owned(), |message, value| message.replace(value, HIDDEN))
+        // A message contains a value as it is, or as a quoted text without its quotes.
+        let quoted = |value: &str| {
+            let text = Value::from(value).to_string();
+            text.get(1..text.len().saturating_sub(1)).unwrap_or_default().to_owned()
+        };
+        let mut forms: Vec<String> = values.flat_map(|value| [value.to_owned(), quoted(value)]).collect();
+        // The longest first: one value may be part of another.
+        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        forms.retain(|form| !form.is_empty());
+        forms.iter().fold(message.to_owned(), |message, form| message.replace(form, HIDDEN))
     }
 
     /// Positions of the secret strings, in a fixed order.
@@ -316,6 +325,12 @@ mod tests {
         assert_eq!(
             secrets(&schema).redact(message, &object()),
             "spec.admin.password: Invalid value: \"••••••\": too short, ••••••, fast"
+        );
+        // a value that contains another one, and a quoted one
+        let object = json!({"spec": {"users": [{"key": "bbb"}, {"key": "bbb-and-more"}, {"key": "c\"d"}]}});
+        assert_eq!(
+            secrets(&schema).redact("bbb-and-more, bbb, \"c\\\"d\"", &object),
+            "••••••, ••••••, \"••••••\""
         );
     }
 

@@ -16,7 +16,7 @@ use crate::{
     app::App,
     caller::{Caller, Page},
     error::WebError,
-    links::clean,
+    links::{clean, word},
     posted::{Fields, Posted},
     rights,
     view::{
@@ -87,17 +87,19 @@ fn label(change: &SettingChange) -> String {
 
 /// The equivalent command line.
 fn command(change: &SettingChange, name: &str, namespace: &str) -> String {
+    let (name, namespace) = (word(name), word(namespace));
+    let words = |versions: &[String]| versions.iter().map(|v| word(v)).collect::<Vec<_>>().join(" ");
     let arguments = match change {
-        SettingChange::Skip(versions) => format!("skip {name} {}", versions.join(" ")),
-        SettingChange::Unskip(versions) => format!("skip {name} {} --undo", versions.join(" ")),
+        SettingChange::Skip(versions) => format!("skip {name} {}", words(versions)),
+        SettingChange::Unskip(versions) => format!("skip {name} {} --undo", words(versions)),
         SettingChange::Snooze => format!("snooze {name}"),
         SettingChange::Unsnooze => format!("snooze {name} --undo"),
         SettingChange::Pause => format!("pause {name}"),
         SettingChange::Resume => format!("resume {name}"),
         SettingChange::Unpin => format!("unpin {name}"),
-        SettingChange::Channel(channel) => format!("set-channel {name} {channel}"),
+        SettingChange::Channel(channel) => format!("set-channel {name} {}", word(channel)),
     };
-    clean(&format!("olm {arguments} -n {namespace}"))
+    format!("olm {arguments} -n {namespace}")
 }
 
 /// `GET /installed/{namespace}/{name}/change?what=...`: preview of the change.

@@ -22,7 +22,7 @@ use crate::{
     caller::{Caller, Page},
     dynamic::{self, CustomKind},
     error::WebError,
-    form::{self, Field, Problems},
+    form::{self, Field, Problems, Secrets},
     links::{clean, encode},
     posted::{Fields, Posted},
     rights::{self, Right},
@@ -46,6 +46,7 @@ struct KindData {
     kind: CustomKind,
     title: String,
     about: String,
+    descriptors: Vec<SpecDescriptor>,
     fields: Vec<Field>,
     example: Value,
     /// A namespace that the operator watches.
@@ -82,12 +83,12 @@ impl KindData {
             .and_then(|text| example(text, &kind))
             .unwrap_or_else(|| bare(&kind));
         let home = described.as_ref().and_then(|d| watched(&d.csv));
-        let descriptors: &[SpecDescriptor] =
-            described.as_ref().map(|d| d.description.spec_descriptors.as_slice()).unwrap_or_default();
+        let descriptors =
+            described.as_ref().map(|d| d.description.spec_descriptors.clone()).unwrap_or_default();
         let fields = kind
             .schema
             .as_ref()
-            .map(|schema| form::fields(schema, descriptors, &example))
+            .map(|schema| form::fields(schema, &descriptors, &example))
             .unwrap_or_default();
         let title = described.as_ref().and_then(|d| d.description.display_name.clone());
         let about = described.as_ref().and_then(|d| d.description.description.clone()).unwrap_or_default();
@@ -95,11 +96,16 @@ impl KindData {
             title: clean(&title.unwrap_or_else(|| kind.resource.kind.clone())),
             about: clean(&about),
             kind,
+            descriptors,
             fields,
             example,
             home,
             namespaces,
         })
+    }
+
+    fn secrets(&self) -> Secrets<'_> {
+        Secrets::new(self.kind.schema.as_ref(), &self.descriptors)
     }
 
     /// The missing right to create a document.
@@ -227,7 +233,8 @@ pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Re
                 return Ok(Redirect::to(&to).into_response());
             }
             Ok(_) => state.checked = true,
-            Err(Failure::Refused(error)) => {
+            Err(Failure::Refused(mut error)) => {
+                error.why = known.secrets().redact(&error.why, &state.document);
                 if error.status == StatusCode::UNAUTHORIZED {
                     state.failed = Some(error.hint("sign in again in another tab, return here and press Create; the form keeps its content"));
                 } else {
@@ -240,6 +247,8 @@ pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Re
                 if state.problems.is_empty() {
                     state.problems.insert(String::new(), status.message.clone());
                 }
+                let secrets = known.secrets();
+                state.problems.values_mut().for_each(|text| *text = secrets.redact(text, &state.document));
             }
         }
     }

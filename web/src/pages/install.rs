@@ -26,7 +26,7 @@ use crate::{
     catalogs::Snapshot,
     dynamic,
     error::WebError,
-    links::{clean, encode, shell_word},
+    links::{clean, encode, word},
     posted::{Fields, Posted},
     rights::{self, Right},
     view::{
@@ -287,18 +287,19 @@ fn needed_rights(request: &InstallRequest) -> Vec<Right<'_>> {
 
 /// The equivalent command line.
 fn command(request: &InstallRequest, form: &Form, found: &Found<'_>, snapshot: &Snapshot) -> String {
-    let mut out = format!("olm install {} -n {}", request.package, request.namespace);
+    let mut out = format!("olm install {} -n {}", word(&request.package), word(&request.namespace));
     let name = &request.package;
     let several = snapshot.sources.iter().filter(|source| source.card(name).is_some()).count() > 1;
     if let Some(catalog) = request.catalog.as_ref().filter(|_| several) {
-        out.push_str(&format!(" --catalog {}/{}", catalog.namespace, catalog.name));
+        let catalog = format!("{}/{}", catalog.namespace, catalog.name);
+        out.push_str(&format!(" --catalog {}", word(&catalog)));
     }
     if found.channel.name != found.package.default_channel {
-        out.push_str(&format!(" --channel {}", found.channel.name));
+        out.push_str(&format!(" --channel {}", word(&found.channel.name)));
     }
     let older = || (!found.newest).then(|| version_of(found.bundle));
     if let Some(version) = request.version.clone().or_else(older) {
-        out.push_str(&format!(" --version {}", shell_word(&version)));
+        out.push_str(&format!(" --version {}", word(&version)));
     }
     if request.manual {
         out.push_str(" --approval manual");
@@ -307,9 +308,9 @@ fn command(request: &InstallRequest, form: &Form, found: &Found<'_>, snapshot: &
         out.push_str(" --no-create-namespace");
     }
     for (_, setting) in form.config.assignments() {
-        out.push_str(&format!(" --set-config {}", shell_word(&setting)));
+        out.push_str(&format!(" --set-config {}", word(&setting)));
     }
-    clean(&out)
+    out
 }
 
 fn view(

@@ -15,7 +15,7 @@ use crate::{
     app::App,
     caller::{Caller, Page},
     error::WebError,
-    links::clean,
+    links::{clean, word},
     posted::{Fields, Posted},
     rights,
     view::{
@@ -125,7 +125,7 @@ fn view(
                 }))
             }
             (plan::panel(&back.plan))
-            p.small.muted { "Command line: " code { "olm rollback " (clean(&back.subscription)) " --to " (clean(&back.to)) " -n " (clean(&back.namespace)) } }
+            p.small.muted { "Command line: " code { "olm rollback " (word(&back.subscription)) " --to " (word(&back.to)) " -n " (word(&back.namespace)) } }
             (plan::footer(&html! {
                 @if let Some(why) = why_not { p.small { (why) } }
                 form.actions method="post" action={ (home) "/rollback" } {

@@ -319,8 +319,14 @@ async fn answer(
     }
 }
 
-/// The answer to an EtcdCluster that is too large.
+/// The answer to an EtcdCluster that is too large, or has an invalid environment variable.
 fn invalid(name: &str, object: &Value) -> Option<Response> {
+    let variable = &object["spec"]["pod"]["etcdEnv"][0]["value"];
+    if variable.as_str().is_some_and(|value| value.starts_with("invalid-")) {
+        let message = format!("must not be {variable}");
+        let cause = json!({ "reason": "FieldValueInvalid", "field": "spec.pod.etcdEnv[0].value", "message": message });
+        return Some(status(422, "Invalid", &message, json!({ "causes": [cause] })));
+    }
     object["spec"]["size"].as_i64().filter(|size| *size > 7)?;
     let text = "should be less than or equal to 7";
     let cause = json!({ "reason": "FieldValueInvalid", "field": "spec.size", "message": text });

@@ -287,3 +287,21 @@ async fn an_object_without_data_is_deleted_without_its_name() {
     assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
     assert!(fake.get(AT).is_none());
 }
+
+#[tokio::test]
+async fn a_refused_creation_does_not_repeat_a_hidden_value() {
+    let (browser, fake) = browser().await;
+    let page = "/instances/new/etcdclusters.etcd.database.coreos.com";
+    let yaml = "apiVersion: etcd.database.coreos.com/v1beta2\nkind: EtcdCluster\n\
+        metadata: {name: new, namespace: default}\n\
+        spec: {size: 3, pod: {etcdEnv: [{name: DB_PASSWORD, value: invalid-hunter3}]}}\n";
+    for action in ["create", "check"] {
+        let fields = [("view", "yaml"), ("document", yaml), ("action", action)];
+        let refused = browser.post(page, &fields).await;
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.text);
+        // then only the input contains the value
+        assert!(refused.text.contains("must not be &quot;••••••&quot;"), "{}", refused.text);
+        assert_eq!(refused.text.matches("invalid-hunter3").count(), 1, "{}", refused.text);
+    }
+    assert!(!fake.paths().iter().any(|path| path.ends_with("/etcdclusters/new")));
+}

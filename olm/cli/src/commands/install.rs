@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use olm_engine::catalogs::LoadedCatalog;
 use olm_ops::InstallRequest;
+use olm_plan::shell_word;
 
 use super::{
     catalogs,
@@ -55,7 +56,12 @@ pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
         let mut text = format!("{} {version} {done} in namespace {}", result.package, result.namespace);
         if !args.wait.wait {
             let _ =
-                write!(text, "\nshow the progress: olm status {} -n {}", result.package, result.namespace);
+                write!(
+                text,
+                "\nshow the progress: olm status {} -n {}",
+                shell_word(&result.package),
+                result.namespace
+            );
         }
         text
     })

@@ -1,5 +1,7 @@
 //! `olm rollback`.
 
+use olm_plan::shell_word;
+
 use super::{catalogs, wait};
 use crate::{
     args::{Global, RollbackArgs},
@@ -26,7 +28,11 @@ pub async fn run(global: &Global, args: RollbackArgs) -> Result<(), Failure> {
             back.plan.short_digest()
         );
         if back.waits {
-            text += &format!("\nwaiting for approval: olm approve {} -n {}", back.package, back.namespace);
+            text += &format!(
+                "\nwaiting for approval: olm approve {} -n {}",
+                shell_word(&back.package),
+                back.namespace
+            );
         }
         text
     })

@@ -67,7 +67,7 @@ fn each_thing_that_is_waited_for_names_object_reason_and_fix() {
     let asked = [condition("InstallPlanPending", true, NOT_UPGRADEABLE, "a.v2 waits: busy")];
     let cases: [(Subscription, Option<InstallPlan>, &str, &str, &str); 10] = [
         (resolution, None, "Subscription ns/a", "NoUpgradeEdge", "olm why a -n ns"),
-        (catalog, None, "Subscription ns/a", "NoCatalogSourcesFound", "describe catalogsource cat -n olm"),
+        (catalog, None, "Subscription ns/a", "NoCatalogSourcesFound", "olm catalog sources -n olm"),
         (hidden, None, "Subscription ns/a", "CatalogOutOfSight", "set spec.sourceNamespace to ns"),
         (going, None, "Subscription ns/a", "OperandsPresent", "olm uninstall a -n ns"),
         (

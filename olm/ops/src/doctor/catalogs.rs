@@ -28,11 +28,8 @@ fn one(catalog: &CatalogSource, now: Timestamp) -> Vec<Problem> {
     let status = catalog.status.clone().unwrap_or_default();
     let state = status.connection_state.as_ref().map(|s| s.last_observed_state.clone()).unwrap_or_default();
     let message = status.message.clone().unwrap_or_default();
-    let what = format!(
-        "kubectl describe catalogsource -n {} {}",
-        catalog.namespace().unwrap_or_default(),
-        catalog.name_any()
-    );
+    let namespace = catalog.namespace().unwrap_or_default();
+    let state_of = format!("olm catalog sources -n {namespace}");
     let mut out = Vec::new();
     if state != "READY" {
         // The last good content stays in use.
@@ -47,7 +44,7 @@ fn one(catalog: &CatalogSource, now: Timestamp) -> Vec<Problem> {
         let text = if message.is_empty() { String::new() } else { format!(": {message}") };
         let why = format!("{state}{reason}{text}{since}");
         out.push(
-            Problem::new(Code::CatalogUnreadable, object.clone(), why).severity(severity).fix(what.clone()),
+            Problem::new(Code::CatalogUnreadable, object.clone(), why).severity(severity).fix(state_of),
         );
     } else if let Some(time) = &status.last_success
         && status.latest_image_registry_poll.is_some()
@@ -55,12 +52,14 @@ fn one(catalog: &CatalogSource, now: Timestamp) -> Vec<Problem> {
     {
         let hours = now.duration_since(time.0).as_hours();
         let why = format!("last successful read {hours} hours ago");
-        out.push(Problem::new(Code::CatalogStale, object.clone(), why).fix(what.clone()));
+        let refresh = format!("olm catalog refresh {namespace}/{}", catalog.name_any());
+        out.push(Problem::new(Code::CatalogStale, object.clone(), why).fix(refresh));
     }
     if let Some(first) = status.problems.first() {
         let more = status.problems.len() - 1;
         let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-        out.push(Problem::new(Code::CatalogProblems, object, format!("{first}{more}")).fix(what));
+        let all = format!("olm catalog sources -n {namespace} -o yaml");
+        out.push(Problem::new(Code::CatalogProblems, object, format!("{first}{more}")).fix(all));
     }
     out
 }

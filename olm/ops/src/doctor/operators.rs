@@ -6,6 +6,7 @@ use olm_api::{
     ClusterServiceVersion, InstallPlan, Subscription, condition, csv::CsvPhase,
     install_plan::InstallPlanPhase, names,
 };
+use olm_plan::shell_word;
 
 use super::{
     super::{
@@ -136,7 +137,7 @@ fn unmanaged(csv: &ClusterServiceVersion, subscriptions: &[Subscription]) -> Opt
     if bound || passing || csv.metadata.deletion_timestamp.is_some() {
         return None;
     }
-    let target = package.unwrap_or(name);
+    let target = shell_word(&package.unwrap_or(name));
     let fix =
         format!("olm install {target} -n {namespace}  # or remove it: olm uninstall {target} -n {namespace}");
     Some(

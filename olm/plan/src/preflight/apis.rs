@@ -1,6 +1,7 @@
 //! Requirements of the operator besides itself.
 
 use olm_resolver::{Gvk, Need, SatisfiedBy};
+use olm_version::shell_word;
 use serde_json::Value;
 
 use super::{Context, Report};
@@ -12,7 +13,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let input = context.input;
     report.extend(missing_apis(input).into_iter().filter(|g| !input.facts.apis.contains(g)).map(|gvk| {
         let text = format!("{} requires this API, which is not served", input.resolved.chosen.name);
-        Finding::new(FindingCode::RequiredApiMissing, &gvk, text).fix(format!("olm search {}", gvk.kind))
+        Finding::new(FindingCode::RequiredApiMissing, &gvk, text).fix(format!("olm search {}", shell_word(&gvk.kind)))
     }));
     report.extend(dependencies(input));
 }
@@ -62,7 +63,9 @@ fn dependencies(input: &PlanInput<'_>) -> Vec<Finding> {
             );
             Finding::new(FindingCode::DependencyMissing, &bundle.name, text).fix(format!(
                 "olm install {} -n {} --channel {}",
-                bundle.package, input.namespace, bundle.channel
+                shell_word(&bundle.package),
+                input.namespace,
+                shell_word(&bundle.channel)
             ))
         })
         .collect()

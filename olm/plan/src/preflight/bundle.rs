@@ -1,7 +1,7 @@
 //! Whether the bundle can be installed here at all, and its deprecations.
 
 use olm_bundle::RenderError;
-use olm_version::{parse_lenient, precedence};
+use olm_version::{parse_lenient, precedence, shell_word};
 
 use super::{Context, Report};
 use crate::finding::{Finding, FindingCode};
@@ -17,16 +17,15 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
 fn not_renderable(context: &Context<'_>) -> Option<Finding> {
     let input = context.input;
     let error = input.rendered.err()?;
-    let package = &input.resolved.chosen.package;
+    let package = shell_word(&input.resolved.chosen.package);
     let (code, fix) = match error {
         RenderError::InstallMode { .. } if super::upgrade::watched_it(context) => (
             FindingCode::InstallModeRemoved,
             format!(
-                "kubectl patch subscription {} -n {} --type merge -p \
-                    '{{\"spec\":{{\"skipVersions\":[\"{}\"]}}}}'",
+                "olm skip {} {} -n {}",
                 input.subscription,
-                input.namespace,
-                input.resolved.chosen.version_text()
+                shell_word(&input.resolved.chosen.version_text()),
+                input.namespace
             ),
         ),
         RenderError::InstallMode { .. } => (
@@ -49,7 +48,7 @@ fn kubernetes_too_old(context: &Context<'_>) -> Option<Finding> {
             "the bundle requires Kubernetes {needed} or newer (spec.minKubeVersion); this cluster runs {have}"
         );
         Finding::new(FindingCode::KubernetesTooOld, &input.resolved.chosen.name, text)
-            .fix(format!("olm show {}  # choose an older version", input.resolved.chosen.package))
+            .fix(format!("olm show {}  # choose an older version", shell_word(&input.resolved.chosen.package)))
     })
 }
 
@@ -64,5 +63,5 @@ fn deprecated(context: &Context<'_>, what: &str) -> Finding {
         (FindingCode::DeprecatedBundle, chosen.name.clone())
     };
     Finding::new(code, subject, format!("deprecated by the catalog: {what}"))
-        .fix(format!("olm show {}", chosen.package))
+        .fix(format!("olm show {}", shell_word(&chosen.package)))
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use olm_version::shell_word;
+
 use super::{Context, Report};
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::json::{list, text};
@@ -64,9 +66,10 @@ fn named(reference: &ObjectRef) -> String {
         "" => reference.kind.to_lowercase(),
         group => format!("{}.{group}", reference.kind.to_lowercase()),
     };
+    let object = shell_word(&format!("{kind}/{}", reference.name));
     match &reference.namespace {
-        Some(namespace) => format!("{kind}/{} -n {namespace}", reference.name),
-        None => format!("{kind}/{}", reference.name),
+        Some(namespace) => format!("{object} -n {}", shell_word(namespace)),
+        None => object,
     }
 }
 
@@ -87,6 +90,7 @@ fn default_account(context: &Context<'_>) -> Option<Finding> {
     let text = "the operator uses ServiceAccount default of the namespace, so every pod without its own \
         ServiceAccount receives these permissions";
     Some(Finding::new(FindingCode::NameCollision, subject, text).severity(Severity::Warn).fix(format!(
-        "kubectl get pods -n {namespace}  # use a separate namespace: olm install -n NAMESPACE"
+        "kubectl get pods -n {}  # use a separate namespace: olm install -n NAMESPACE",
+        shell_word(namespace)
     )))
 }

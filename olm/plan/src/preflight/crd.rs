@@ -2,6 +2,7 @@
 
 use olm_kube_schema::change::{Change, ChangeCode, Severity as Harm};
 use olm_kube_schema::live::{LiveReport, ObjectReport};
+use olm_version::shell_word;
 use serde_json::Value;
 
 use super::{Context, Report};
@@ -98,7 +99,7 @@ fn newer_rule(context: &Context<'_>, reference: &ObjectRef, new: &Value) -> Opti
     let text = format!("{}: {}; this cluster runs {have}", error.path, error.detail);
     Some(
         Finding::new(FindingCode::KubernetesTooOld, reference, text)
-            .fix(format!("olm show {}  # choose an older version", context.input.resolved.chosen.package)),
+            .fix(format!("olm show {}  # choose an older version", shell_word(&context.input.resolved.chosen.package))),
     )
 }
 
@@ -130,7 +131,7 @@ fn conversion(context: &Context<'_>, reference: &ObjectRef, new: &Value) -> Opti
     Some(
         Finding::new(FindingCode::CrdConversionUnsupported, reference, text)
             .severity(severity)
-            .fix(format!("kubectl get crd {} -o jsonpath='{{.spec.conversion}}'", reference.name)),
+            .fix(format!("kubectl get crd {} -o jsonpath='{{.spec.conversion}}'", shell_word(&reference.name))),
     )
 }
 

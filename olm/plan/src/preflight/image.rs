@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use olm_bundle::pulled_images;
+use olm_version::shell_word;
 
 use super::pod;
 use super::{Context, Report};
@@ -58,7 +59,7 @@ fn finding(unserved: Unserved, image: &str, pods: &ObjectRef, context: &Context<
             format!(
                 "podman save {} | ctr --namespace k8s.io images import -  # on each node; or publish the image \
                  in a registry",
-                in_command(image)
+                shell_word(image)
             ),
         ),
         Unserved::NoRegistry => (
@@ -68,18 +69,11 @@ fn finding(unserved: Unserved, image: &str, pods: &ObjectRef, context: &Context<
             ),
             format!(
                 "olm show {}  # report to the publisher of the bundle: image names need a registry",
-                context.input.resolved.chosen.package
+                shell_word(&context.input.resolved.chosen.package)
             ),
         ),
     };
     Finding::new(FindingCode::ImageNotPullable, pods, text).fix(fix)
-}
-
-/// An image in a command. The bundle's author chooses the name, and a shell would interpret other characters
-/// than those of a reference.
-fn in_command(image: &str) -> &str {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
-    if image.chars().all(is_allowed) { image } else { "IMAGE" }
 }
 
 /// The images of the bundle's pods that no registry may serve.

@@ -1,5 +1,6 @@
 //! Immutable fields: the API server would reject the plan half-way.
 
+use olm_version::shell_word;
 use serde_json::Value;
 
 use super::{Context, Report};
@@ -66,8 +67,8 @@ fn delete(reference: &ObjectRef) -> String {
         "" => reference.kind.to_lowercase(),
         group => format!("{}.{group}", reference.kind.to_lowercase()),
     };
-    let namespace = reference.namespace.as_ref().map_or(String::new(), |n| format!(" -n {n}"));
-    format!("kubectl delete {kind} {}{namespace}", reference.name)
+    let namespace = reference.namespace.as_ref().map_or(String::new(), |n| format!(" -n {}", shell_word(n)));
+    format!("kubectl delete {} {}{namespace}", shell_word(&kind), shell_word(&reference.name))
 }
 
 /// The immutable fields that `new` changes.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use olm_resolver::Action;
+use olm_version::shell_word;
 
 use super::{Context, Report, high_rights};
 use crate::finding::FindingCode;
@@ -27,7 +28,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         rights: &rights,
         high: high_rights::granted(context).len(),
     };
-    let approve = format!("olm approve {} -n {}", chosen.package, input.namespace);
+    let approve = format!("olm approve {} -n {}", shell_word(&chosen.package), input.namespace);
     report.extend(findings(&input.facts.signatures));
     report.extend(policies.findings(&judged).into_iter().map(|finding| match finding.code {
         FindingCode::SecondApproverNeeded => finding.fix(approve.clone()),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use olm_version::shell_word;
+
 use super::pod;
 use super::{Context, Report};
 use crate::finding::{Finding, FindingCode};
@@ -22,7 +24,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
             );
             report.push(
                 Finding::new(FindingCode::PriorityClassMissing, pods.reference, text)
-                    .fix(format!("kubectl create priorityclass {name} --value=1000000")),
+                    .fix(format!("kubectl create priorityclass {} --value=1000000", shell_word(name))),
             );
         }
     }

@@ -1,5 +1,7 @@
 //! Objects of the plan that belong to olm or to Kubernetes.
 
+use olm_version::shell_word;
+
 use super::{Context, Report};
 use crate::desired::operator_group_of;
 use crate::finding::{Finding, FindingCode};
@@ -13,7 +15,8 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let apis = context.of_kind("apiregistration.k8s.io", "APIService");
     let groups: Vec<&str> = apis.map(|(_, api)| text(api, "/spec/group")).collect();
     let installed = Installed { namespace: input.namespace, targets: &targets, crds: &crds, groups: &groups };
-    let fix = format!("olm show {}  # report to the publisher of the bundle", input.resolved.chosen.package);
+    let package = shell_word(&input.resolved.chosen.package);
+    let fix = format!("olm show {package}  # report to the publisher of the bundle");
     // olm itself creates the objects around the bundle.
     let of_bundle = context.wanted.iter().filter(|(_, r, _)| {
         r.kind != "Namespace" && (r.group() != olm_api::names::GROUP || r.namespace.is_none())

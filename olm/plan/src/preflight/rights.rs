@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::names;
+use olm_version::shell_word;
 use serde_json::{Value, json};
 
 use super::access::{Access, Rule, add};
@@ -75,7 +76,8 @@ fn approver(context: &Context<'_>, user: &Principal, report: &mut Report) {
         Some(Verdict::Lacking(missing)) => {
             let approve = format!(
                 "olm approve {} -n {}",
-                context.input.resolved.chosen.package, context.input.namespace
+                shell_word(&context.input.resolved.chosen.package),
+                context.input.namespace
             );
             report.extend(missing.iter().map(|missing| missing.finding(&user.who, &approve)));
         }
@@ -214,7 +216,7 @@ fn grant(base: &str, who: &Identity, namespace: Option<&str>, rules: &[Rule]) ->
         "roleRef": { "apiGroup": RBAC, "kind": kind, "name": metadata["name"] }, "subjects": [subject],
     });
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": [role, binding] });
-    format!("echo '{list}' | kubectl apply -f -")
+    format!("echo {} | kubectl apply -f -", shell_word(&list.to_string()))
 }
 
 /// A rule in the format of roles.

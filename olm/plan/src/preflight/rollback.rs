@@ -1,5 +1,7 @@
 //! Whether a rollback is possible.
 
+use olm_version::shell_word;
+
 use super::{Context, Report, crd};
 use crate::facts::Fact;
 use crate::finding::{Finding, FindingCode, MOST_NAMED, Severity};
@@ -19,7 +21,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
                 );
                 report.push(
                     Finding::new(FindingCode::RollbackImpossible, &chosen.name, text)
-                        .fix(format!("olm show {}  # choose a newer version", chosen.package)),
+                        .fix(format!("olm show {}  # choose a newer version", shell_word(&chosen.package))),
                 );
             }
         }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use olm_version::shell_word;
 use serde_json::Value;
 
 use super::access::Rule;
@@ -82,9 +83,10 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         some_of(&who, MOST_NAMED)
     );
     let package = &context.input.resolved.chosen.package;
+    let (name, place) = (shell_word(package), shell_word(&format!("{package}-system")));
     report.push(
         Finding::new(FindingCode::NamespaceTrap, format!("Namespace {namespace}"), text)
-            .fix(format!("olm install {package} -n {package}-system  # a separate namespace")),
+            .fix(format!("olm install {name} -n {place}  # a separate namespace")),
     );
 }
 

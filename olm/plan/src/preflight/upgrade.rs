@@ -1,6 +1,7 @@
 //! What an upgrade removes.
 
 use olm_bundle::InstallMode;
+use olm_version::shell_word;
 use serde_json::Value;
 
 use super::{Context, Report};
@@ -100,7 +101,7 @@ fn removed_crds(context: &Context<'_>, old: &Value, report: &mut Report) {
         let text = format!("{} no longer owns it: {many} remain unmanaged", chosen.name);
         report.push(
             Finding::new(FindingCode::CrdRemoved, format!("CustomResourceDefinition {name}"), text)
-                .fix(format!("kubectl get {name} -A")),
+                .fix(format!("kubectl get {} -A", shell_word(name))),
         );
     }
 }

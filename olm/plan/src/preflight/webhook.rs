@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use olm_version::shell_word;
 use serde_json::{Value, json};
 
 use super::pod;
@@ -97,7 +98,9 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
                 Finding::new(FindingCode::WebhookUnavailable, subject, text)
                     .severity(if conditional { Severity::Warn } else { Severity::Block })
                     .fix(format!(
-                        "kubectl get endpointslices -n {namespace} -l kubernetes.io/service-name={name}"
+                        "kubectl get endpointslices -n {} -l {}",
+                        shell_word(namespace),
+                        shell_word(&format!("kubernetes.io/service-name={name}"))
                     )),
             );
         }

@@ -1,6 +1,7 @@
 //! Blockers of an uninstall: custom resources.
 
 use olm_api::subscription::OperandPolicy;
+use olm_version::shell_word;
 
 use super::{Operand, UninstallInput};
 use crate::finding::{Finding, FindingCode, Severity};
@@ -19,12 +20,12 @@ fn finding(input: &UninstallInput<'_>, operand: &Operand, crds_go: bool) -> Find
         None => format!("an unknown number of {} objects", operand.gvk.kind),
     };
     let policy = input.policy.operands;
-    let command = format!("olm uninstall {} -n {}", input.package, input.namespace);
+    let command = format!("olm uninstall {} -n {}", shell_word(input.package), input.namespace);
     let (severity, text, fix) = match operand.count {
         None if crds_go || policy == OperandPolicy::Delete => (
             Severity::Block,
             format!("{what} would be deleted; the objects could not be listed, so the data loss is unknown"),
-            Some(format!("kubectl get {} -A", operand.crd)),
+            Some(format!("kubectl get {} -A", shell_word(&operand.crd))),
         ),
         _ if policy == OperandPolicy::Delete => {
             (Severity::Warn, format!("{what} deleted, including their data"), None)

@@ -22,7 +22,7 @@ use crate::{
     caller::{Caller, Page},
     dynamic,
     error::WebError,
-    links::{clean, encode, shell_word},
+    links::{clean, encode, word},
     posted::{Fields, Posted},
     rights,
     view::{
@@ -138,7 +138,7 @@ impl Form {
     }
 
     fn command(&self, name: &str, suggested: Option<&str>, priority: i32, secrets: &[String]) -> String {
-        let mut command = format!("olm catalog add {}", shell_word(&self.source));
+        let mut command = format!("olm catalog add {}", word(&self.source));
         if suggested != Some(name) {
             command.push_str(&format!(" --name {name}"));
         }
@@ -149,9 +149,9 @@ impl Form {
             command.push_str(&format!(" --priority {priority}"));
         }
         for secret in secrets {
-            command.push_str(&format!(" --pull-secret {secret}"));
+            command.push_str(&format!(" --pull-secret {}", word(secret)));
         }
-        clean(&command)
+        command
     }
 }
 

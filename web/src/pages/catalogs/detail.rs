@@ -23,7 +23,7 @@ use crate::{
     caller::{Caller, Page},
     dynamic::{self, EventView},
     error::WebError,
-    links::clean,
+    links::{clean, word},
     pages::installed::home,
     posted::Posted,
     rights,
@@ -367,7 +367,7 @@ fn line(event: &EventView) -> Line<'_> {
 }
 
 fn commands(one: &ClusterCatalog) -> Markup {
-    let reference = clean(&one.reference());
+    let reference = word(&one.reference());
     let every = one.poll_interval.as_deref().and_then(|every| PollInterval::parse(every).ok());
     let every = every.as_ref().map_or("default", PollInterval::as_str);
     let all = [

@@ -12,7 +12,7 @@ use super::{detail::subscription, href};
 use crate::{
     caller::{Caller, Page},
     error::WebError,
-    links::clean,
+    links::{clean, word},
     posted::Posted,
     rights,
     view::{
@@ -127,7 +127,7 @@ fn view(model: &Model, title: &str, csrf: &str, failed: Option<&WebError>) -> Ma
                         button.button.danger.solid #remove disabled[model.why_not.is_some()] { "Remove" }
                         a.button.quiet href=(home) { "Cancel" }
                     }
-                    p.small.muted { "Command line: " code { "olm catalog remove " (clean(&model.namespace)) "/" (clean(&model.name)) } }
+                    p.small.muted { "Command line: " code { "olm catalog remove " (word(&format!("{}/{}", model.namespace, model.name))) } }
                 }
             }
         }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use olm_ops::{EventLine, Overview};
 
 use crate::{
-    links::clean,
+    links::word,
     view::events::{self, Line},
 };
 
@@ -15,7 +15,7 @@ pub(super) fn show(view: &Overview, list: &[EventLine]) -> Markup {
     html! {
         div.stack {
             (events::panel(Ok(&lines)))
-            p.small.muted { "Command line: " code { "olm events " (clean(&one.package)) " -n " (one.namespace) } }
+            p.small.muted { "Command line: " code { "olm events " (word(&one.package)) " -n " (one.namespace) } }
         }
     }
 }

@@ -8,7 +8,7 @@ use olm_plan::AlongRef;
 use super::{Tab, View};
 use crate::{
     catalogs::Snapshot,
-    links::{clean, encode},
+    links::{clean, encode, word},
     pages::installed::{approve_form, href, name, review, versions},
     view::{
         banner,
@@ -155,7 +155,7 @@ fn approval(view: &View) -> Markup {
         @if let Some(why) = &view.cannot_approve { p { (clean(why)) } }
         p.small.muted {
             @if let Some(digest) = &one.plan_digest { "Approves plan " code title=(digest) { (short(digest)) } " only. " }
-            "Command line: " code { "olm approve " (clean(&one.package)) " -n " (one.namespace) }
+            "Command line: " code { "olm approve " (word(&one.package)) " -n " (one.namespace) }
         }
     }
 }

@@ -10,7 +10,7 @@ use olm_ops::{Blocker, Overview, StepState};
 
 use super::{header, history};
 use crate::{
-    links::{clean, encode},
+    links::{clean, encode, word},
     view::{
         glyph::Glyph,
         parts::{self, Tone, sentence},
@@ -226,7 +226,7 @@ fn facts(view: &Overview) -> Markup {
                     @if let Some(due) = view.csv.as_ref().and_then(certificates) { div { dt { "Certificates" } dd { "renewed " (time::ago(&due)) } } }
                 }
                 hr;
-                p.small.muted { "Command line:" br; code { "olm status " (clean(&one.package)) " -n " (one.namespace) } }
+                p.small.muted { "Command line:" br; code { "olm status " (word(&one.package)) " -n " (one.namespace) } }
             }
         }
     }

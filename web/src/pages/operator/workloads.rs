@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use olm_ops::{DeploymentState, Overview, PodState};
 
 use crate::{
-    links::clean,
+    links::{clean, word},
     view::{
         parts::{self, Tone, sentence},
         table::{self, Column, Row, Style},
@@ -18,7 +18,7 @@ pub(super) fn show(view: &Overview, list: &[DeploymentState]) -> Markup {
         div.stack {
             @if list.is_empty() { (parts::empty("No workloads", "The operator has no Deployments.", None)) }
             @for deployment in list { (panel(deployment)) }
-            p.small.muted { "Command line: " code { "olm logs " (clean(&one.package)) " -n " (one.namespace) } }
+            p.small.muted { "Command line: " code { "olm logs " (word(&one.package)) " -n " (one.namespace) } }
         }
     }
 }

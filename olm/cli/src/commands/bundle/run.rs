@@ -16,6 +16,7 @@ use olm_bundle::Bundle;
 use olm_engine::catalogs::{CatalogRef, Fetcher, LoadedCatalog};
 use olm_kube_schema::names::is_dns_label;
 use olm_ops::{InstallRequest, Installed};
+use olm_plan::shell_word;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
@@ -142,7 +143,8 @@ async fn installed(
     }
     let text = format!("package {package} is installed in namespace {namespace} from catalog {from}");
     Err(Failure::new(Code::Refused, text).hint(format!(
-        "remove it with `olm uninstall {package} -n {namespace}`, or choose another namespace with -n"
+        "remove it with `olm uninstall {} -n {namespace}`, or choose another namespace with -n",
+        shell_word(package)
     )))
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use olm_catalog::{Catalog, Package, Problem, Severity};
+use olm_plan::shell_word;
 
 use crate::{
     args::RegistryArgs,
@@ -21,7 +22,7 @@ pub async fn load(text: &str, registry: &RegistryArgs, package: Option<&str>) ->
     report_problems(&catalog, package);
     if catalog.is_empty() {
         return Err(Failure::new(Code::NotFound, format!("{text} contains no readable package"))
-            .hint(format!("olm catalog validate {text}")));
+            .hint(format!("olm catalog validate {}", shell_word(text))));
     }
     Ok(catalog)
 }

@@ -2,6 +2,7 @@
 
 use olm_catalog::{Catalog, Filter, Severity, build::Layout};
 use olm_catalog_sources::Options;
+use olm_plan::shell_word;
 
 use super::read::report_problems;
 use crate::{
@@ -49,7 +50,7 @@ async fn render(
     if written == 0 && catalog.problems.iter().any(|problem| problem.severity == Severity::Error) {
         let text = named.shown();
         return Err(Failure::new(Code::NotFound, format!("{text} contains no readable document"))
-            .hint(format!("olm catalog validate {text}")));
+            .hint(format!("olm catalog validate {}", shell_word(&text))));
     }
     Ok(())
 }

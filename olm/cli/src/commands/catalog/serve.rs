@@ -9,6 +9,7 @@ use std::{
 use olm_catalog::{Catalog, Store};
 use olm_catalog_serve::{Addresses, ServeError, Server};
 use olm_catalog_sources::{Options, Revision};
+use olm_plan::shell_word;
 use tempfile::TempDir;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -37,7 +38,7 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
         let Some(catalog) = catalog.filter(|catalog| !catalog.is_empty()) else {
             let text = format!("{} contains no readable package", args.source);
             return Err(
-                Failure::new(Code::NotFound, text).hint(format!("olm catalog validate {}", args.source))
+                Failure::new(Code::NotFound, text).hint(format!("olm catalog validate {}", shell_word(&args.source)))
             );
         };
         Ok((reader, catalog))

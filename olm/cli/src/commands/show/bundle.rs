@@ -9,6 +9,7 @@ use olm_bundle::{
 };
 use olm_catalog::{BundleEntry, Package};
 use olm_engine::catalogs::{CatalogImage, LoadedCatalog};
+use olm_plan::shell_word;
 use serde::Serialize;
 
 use super::{fact, kubernetes, requires};
@@ -66,7 +67,7 @@ pub fn find<'a>(
         Some(channel) => {
             let text =
                 format!("{} is not in channel {} of package {}", entry.name, channel.name, package.name);
-            Err(Failure::new(Code::NotFound, text).hint(format!("olm versions {}", package.name)))
+            Err(Failure::new(Code::NotFound, text).hint(format!("olm versions {}", shell_word(&package.name))))
         }
         None => Ok(entry),
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use olm_plan::shell_word;
 use olm_resolver::{
     Action, Code, Explanation, Fix, Rejected, Resolved, SatisfiedBy, group_by_cause, version_span,
 };
@@ -91,7 +92,7 @@ fn standing(answer: &Answer, state: &State) -> String {
     }
     let mut out = wrapped("status: ", "  ", &printable(&text));
     if state.waiting {
-        _ = writeln!(out, "  olm approve {} -n {}", printable(&answer.package), answer.namespace);
+        _ = writeln!(out, "  olm approve {} -n {}", printable(&shell_word(&answer.package)), answer.namespace);
     }
     out
 }
@@ -177,15 +178,15 @@ fn not_chosen(answer: &Answer, rejected: &[Rejected]) -> String {
     out
 }
 
-/// The command that helps, else the text. A command that patches a Subscription needs an existing one, and
+/// The command that helps, else the text. A command that changes a Subscription needs an existing one, and
 /// without a cluster only commands with an offline form are shown.
 fn remedy(answer: &Answer, fix: &Fix, indent: &str) -> String {
     let command = match &answer.source {
         Some(source) if fix.command.starts_with("olm show ") => {
-            Some(format!("{} --catalog-dir {source}", fix.command))
+            Some(format!("{} --catalog-dir {}", fix.command, shell_word(source)))
         }
         Some(_) => None,
-        None if answer.state.is_none() && fix.command.starts_with("kubectl patch subscription ") => None,
+        None if answer.state.is_none() && fix.changes_subscription() => None,
         None => Some(fix.command.clone()),
     };
     match command {

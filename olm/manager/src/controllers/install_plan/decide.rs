@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use kube::ResourceExt;
 use olm_api::{InstallPlan, Subscription};
 use olm_engine::{Change, Refusal, Snapshot};
-use olm_plan::{Finding, FindingCode, Severity};
+use olm_plan::{Finding, FindingCode, Severity, shell_word};
 use olm_resolver::Code;
 
 use super::{changed, observe::Observed};
@@ -104,7 +104,7 @@ fn may_apply(
         let message = format!(
             "Subscription {} is paused (spec.paused); run `olm resume {} -n {}`",
             subscription.name_any(),
-            subscription.spec.name,
+            shell_word(&subscription.spec.name),
             subscription.namespace().unwrap_or_default()
         );
         return Err(Held { reason: "Paused".into(), message });
