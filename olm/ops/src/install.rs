@@ -308,7 +308,10 @@ async fn ensure_namespace(
         return Err(Error::Refused {
             code: "NamespaceMissing".into(),
             text: format!("namespace {name} does not exist"),
-            fix: Some(format!("run `kubectl create namespace {}`, or omit --no-create-namespace", shell_word(name))),
+            fix: Some(format!(
+                "run `kubectl create namespace {}`, or omit --no-create-namespace",
+                shell_word(name)
+            )),
         });
     }
     let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };

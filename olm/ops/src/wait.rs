@@ -163,7 +163,11 @@ fn verdict(now: &Timeline, csv: Option<&str>) -> Option<Result<(), Error>> {
         Status::Failed if installed.csv.is_none() && installed.plan.is_none() => Some(Err(Error::Refused {
             code: "ResolutionFailed".into(),
             text: format!("failed to install {}: {}", installed.package, installed.reason),
-            fix: Some(format!("run `olm status {} -n {}`", shell_word(&installed.package), installed.namespace)),
+            fix: Some(format!(
+                "run `olm status {} -n {}`",
+                shell_word(&installed.package),
+                installed.namespace
+            )),
         })),
         _ => None,
     }

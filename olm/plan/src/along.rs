@@ -238,7 +238,11 @@ impl Plan {
             let text =
                 format!("the plan installs {} dependencies, expected at most {MOST_ALONG}", along.len());
             let finding = Finding::new(FindingCode::DependencyMissing, &self.bundle, text);
-            self.findings.push(finding.fix(format!("olm why {} -n {}", shell_word(&self.package), self.namespace)));
+            self.findings.push(finding.fix(format!(
+                "olm why {} -n {}",
+                shell_word(&self.package),
+                self.namespace
+            )));
         }
         let approve = format!("olm approve {} -n {}", shell_word(&self.package), self.namespace);
         for one in &along {

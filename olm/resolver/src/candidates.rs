@@ -104,8 +104,12 @@ fn find_package<'a>(
         ));
     }
     match nearest.first() {
-        Some(name) => fixes.push(fix(format!("show package {name}"), format!("olm show {}", shell_word(name)))),
-        None => fixes.push(fix("search the catalogs", format!("olm search {}", shell_word(&request.package)))),
+        Some(name) => {
+            fixes.push(fix(format!("show package {name}"), format!("olm show {}", shell_word(name))))
+        }
+        None => {
+            fixes.push(fix("search the catalogs", format!("olm search {}", shell_word(&request.package))))
+        }
     }
     Err(NoCandidates {
         code: Code::UnknownPackage,

@@ -140,8 +140,7 @@ fn unwanted<'a>(
             return (Code::NotInChannel, "it is in no channel".into(), None);
         };
         let plural = if others.len() == 1 { "channel" } else { "channels" };
-        let fix =
-            Fix { text: format!("switch to channel {other}"), command: set_channel(request, other) };
+        let fix = Fix { text: format!("switch to channel {other}"), command: set_channel(request, other) };
         return (Code::NotInChannel, format!("it is only in {plural} {}", others.join(", ")), Some(fix));
     };
     if is_skip_version(request, bundle) {

@@ -324,11 +324,20 @@ async fn what_is_wrong_with_the_form_is_beside_its_field_with_the_input_kept() {
     let page = browser.post("/catalogs/new", &[("source", "./catalog")]).await;
     assert!(page.text.contains("<code>olm catalog serve</code>"), "{}", page.text);
     // credentials are neither stored nor repeated, in the page or in JSON
-    let secret = [("source", "https://me:hunter2@catalogs.example/all")];
-    let page = browser.post("/catalogs/new", &secret).await;
-    assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
-    assert!(page.text.contains("contains credentials") && !page.text.contains("hunter2"), "{}", page.text);
-    assert!(page.text.contains("value=\"https://catalogs.example/all\""), "{}", page.text);
+    for source in
+        ["https://me:hunter2@catalogs.example/all", "https://catalogs.example/all?access_token=hunter2"]
+    {
+        let page = browser.post("/catalogs/new", &[("source", source)]).await;
+        assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+        assert!(page.text.contains("id=\"source-problem\""), "{}", page.text);
+        assert!(
+            page.text.contains("contains credentials") && page.text.contains("pull secret"),
+            "{}",
+            page.text
+        );
+        assert!(!page.text.contains("hunter2"), "{}", page.text);
+        assert!(page.text.contains("value=\"https://catalogs.example/all\""), "{}", page.text);
+    }
     let page = browser.get("/catalogs/new?source=me:hunter2@quay.io/a/b").await;
     assert!(page.text.contains("contains credentials") && !page.text.contains("hunter2"), "{}", page.text);
     assert!(

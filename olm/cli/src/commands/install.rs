@@ -55,8 +55,7 @@ pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
         };
         let mut text = format!("{} {version} {done} in namespace {}", result.package, result.namespace);
         if !args.wait.wait {
-            let _ =
-                write!(
+            let _ = write!(
                 text,
                 "\nshow the progress: olm status {} -n {}",
                 shell_word(&result.package),

@@ -1,8 +1,8 @@
 //! Sources of `olm catalog add`, which the manager of a cluster reads.
 
-use olm_catalog_sources::{Source, has_credentials};
+use olm_catalog_sources::Source;
 use olm_kube_schema::names::is_dns_label;
-use olm_ops::catalogs::{RequestedCatalog, SourceRefusal, SourceText, known};
+use olm_ops::catalogs::{RequestedCatalog, SourceRefusal, SourceText, has_credentials, known};
 
 use super::Named;
 use crate::exit::{Code, Failure};
@@ -56,6 +56,7 @@ mod tests {
             "https://me:hunter2@shared.example.com/all",
             "me:hunter2@quay.io/a/b",
             "grpc://hunter2@a:1",
+            "https://example.com/all?token=hunter2",
         ] {
             let failure = requested(secret).unwrap_err();
             assert_eq!(failure.code, Code::Usage);

@@ -13,4 +13,4 @@ pub use change::{
 pub use cluster::{CatalogStatus, ClusterCatalog, Reading, reading};
 pub use known::{KNOWN, Known, known, known_names};
 pub use poll::{PollInterval, go_duration};
-pub use source::{RequestedCatalog, SourceRefusal, SourceText};
+pub use source::{RequestedCatalog, SourceRefusal, SourceText, has_credentials};

@@ -5,7 +5,7 @@ use olm_api::{
     CatalogSourceSpec,
     catalog_source::{RegistryPoll, SOURCE_GRPC, SOURCE_HTTP, UpdateStrategy},
 };
-use olm_engine::catalogs::has_credentials;
+use olm_engine::catalogs::has_credentials as has_user;
 use olm_kube_schema::names::is_dns_label;
 
 use super::known::{known, known_names};
@@ -77,6 +77,23 @@ fn is_image(text: &str) -> bool {
     })
 }
 
+/// Parts of the names of query parameters with a credential, in lower case and without separators.
+const CREDENTIALS: [&str; 7] = ["token", "secret", "passw", "signature", "credential", "apikey", "accesskey"];
+/// Such names that are words on their own.
+const SHORT: [&str; 6] = ["key", "sig", "auth", "jwt", "pass", "pwd"];
+
+/// Whether the text contains a user or a password before its host, or a credential in its query.
+#[must_use]
+pub fn has_credentials(text: &str) -> bool {
+    let query = text.split('#').next().and_then(|text| text.split_once('?')).map_or("", |(_, query)| query);
+    let is_credential = |parameter: &str| {
+        let name = parameter.split('=').next().unwrap_or_default().to_lowercase();
+        let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+        SHORT.contains(&name.as_str()) || CREDENTIALS.iter().any(|part| name.contains(part))
+    };
+    has_user(text) || query.split(['&', ';']).any(is_credential)
+}
+
 /// Why a source is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceRefusal {
@@ -137,7 +154,7 @@ impl RequestedCatalog {
     /// Parses a known name, an image reference, `https://`, `http://` or `grpc://`.
     ///
     /// # Errors
-    /// Any other source, and one with a user or a password.
+    /// Any other source, and one with a user, a password or a token.
     pub fn parse(text: &str) -> Result<Self, SourceRefusal> {
         if let Some(known) = known(text) {
             let spec = CatalogSourceSpec {
@@ -270,6 +287,10 @@ mod tests {
             "https://me:hunter2@shared.example.com/all",
             "me:hunter2@quay.io/a/b",
             "grpc://hunter2@a:1",
+            "https://example.com/all?token=hunter2",
+            "https://example.com/all?v=1&X-Amz-Signature=hunter2",
+            "https://example.com/all?access_token=hunter2#x",
+            "https://example.com/all?sig=hunter2",
         ] {
             assert_eq!(RequestedCatalog::parse(secret).unwrap_err(), SourceRefusal::Credentials, "{secret}");
         }

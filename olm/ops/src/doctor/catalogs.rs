@@ -43,9 +43,7 @@ fn one(catalog: &CatalogSource, now: Timestamp) -> Vec<Problem> {
         let reason = status.reason.as_deref().map_or(String::new(), |reason| format!(" ({reason})"));
         let text = if message.is_empty() { String::new() } else { format!(": {message}") };
         let why = format!("{state}{reason}{text}{since}");
-        out.push(
-            Problem::new(Code::CatalogUnreadable, object.clone(), why).severity(severity).fix(state_of),
-        );
+        out.push(Problem::new(Code::CatalogUnreadable, object.clone(), why).severity(severity).fix(state_of));
     } else if let Some(time) = &status.last_success
         && status.latest_image_registry_poll.is_some()
         && now.duration_since(time.0) > STALE

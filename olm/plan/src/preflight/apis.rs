@@ -13,7 +13,8 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let input = context.input;
     report.extend(missing_apis(input).into_iter().filter(|g| !input.facts.apis.contains(g)).map(|gvk| {
         let text = format!("{} requires this API, which is not served", input.resolved.chosen.name);
-        Finding::new(FindingCode::RequiredApiMissing, &gvk, text).fix(format!("olm search {}", shell_word(&gvk.kind)))
+        Finding::new(FindingCode::RequiredApiMissing, &gvk, text)
+            .fix(format!("olm search {}", shell_word(&gvk.kind)))
     }));
     report.extend(dependencies(input));
 }

@@ -47,8 +47,10 @@ fn kubernetes_too_old(context: &Context<'_>) -> Option<Finding> {
         let text = format!(
             "the bundle requires Kubernetes {needed} or newer (spec.minKubeVersion); this cluster runs {have}"
         );
-        Finding::new(FindingCode::KubernetesTooOld, &input.resolved.chosen.name, text)
-            .fix(format!("olm show {}  # choose an older version", shell_word(&input.resolved.chosen.package)))
+        Finding::new(FindingCode::KubernetesTooOld, &input.resolved.chosen.name, text).fix(format!(
+            "olm show {}  # choose an older version",
+            shell_word(&input.resolved.chosen.package)
+        ))
     })
 }
 

@@ -97,10 +97,10 @@ fn newer_rule(context: &Context<'_>, reference: &ObjectRef, new: &Value) -> Opti
     let stored = context.live.get(reference).map(newer).unwrap_or_default();
     let error = newer(new).into_iter().find(|new| stored.iter().all(|old| old.bad_value != new.bad_value))?;
     let text = format!("{}: {}; this cluster runs {have}", error.path, error.detail);
-    Some(
-        Finding::new(FindingCode::KubernetesTooOld, reference, text)
-            .fix(format!("olm show {}  # choose an older version", shell_word(&context.input.resolved.chosen.package))),
-    )
+    Some(Finding::new(FindingCode::KubernetesTooOld, reference, text).fix(format!(
+        "olm show {}  # choose an older version",
+        shell_word(&context.input.resolved.chosen.package)
+    )))
 }
 
 /// A conversion by the bundle's own webhook is enabled once that answers. Any other is not managed here.
@@ -129,9 +129,10 @@ fn conversion(context: &Context<'_>, reference: &ObjectRef, new: &Value) -> Opti
         )
     };
     Some(
-        Finding::new(FindingCode::CrdConversionUnsupported, reference, text)
-            .severity(severity)
-            .fix(format!("kubectl get crd {} -o jsonpath='{{.spec.conversion}}'", shell_word(&reference.name))),
+        Finding::new(FindingCode::CrdConversionUnsupported, reference, text).severity(severity).fix(format!(
+            "kubectl get crd {} -o jsonpath='{{.spec.conversion}}'",
+            shell_word(&reference.name)
+        )),
     )
 }
 

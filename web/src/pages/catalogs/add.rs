@@ -10,11 +10,13 @@ use axum::{
 use http::StatusCode;
 use maud::{Markup, html};
 use olm_api::{CatalogSource, CatalogSourceSpec};
-use olm_engine::{catalogs::has_credentials, site::manager_namespace};
+use olm_engine::site::manager_namespace;
 use olm_kube_schema::names::{is_dns_label, is_dns_subdomain};
 use olm_ops::{
     Error,
-    catalogs::{self, CATALOG_EXISTS, ClusterCatalog, KNOWN, RequestedCatalog, SourceRefusal},
+    catalogs::{
+        self, CATALOG_EXISTS, ClusterCatalog, KNOWN, RequestedCatalog, SourceRefusal, has_credentials,
+    },
 };
 use serde_json::json;
 
@@ -166,12 +168,13 @@ fn why(refusal: &SourceRefusal) -> String {
     }
 }
 
-/// The text without a user and a password before the host, which a page must not repeat.
+/// The text without a user and a password before the host, and without a query, which a page must not repeat.
 fn without_credentials(text: &str) -> String {
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
         None => (String::new(), text),
     };
+    let rest = rest.split('?').next().unwrap_or_default();
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let start = host.rfind('@').map_or(0, |at| at + 1);
     format!("{scheme}{}", &rest[start..])
@@ -436,7 +439,8 @@ mod tests {
     #[test]
     fn credentials_are_not_repeated() {
         for (typed, shown) in [
-            ("https://me:hunter2@a.example/all?x=a@b", "https://a.example/all?x=a@b"),
+            ("https://me:hunter2@a.example/all?x=a@b", "https://a.example/all"),
+            ("https://a.example/all?v=1&token=hunter2", "https://a.example/all"),
             ("me:hunter2@quay.io/a/b", "quay.io/a/b"),
             ("grpc://hunter2@x@a:1", "grpc://a:1"),
         ] {

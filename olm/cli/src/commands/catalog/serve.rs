@@ -37,9 +37,8 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
         let catalog = reader.read().await?;
         let Some(catalog) = catalog.filter(|catalog| !catalog.is_empty()) else {
             let text = format!("{} contains no readable package", args.source);
-            return Err(
-                Failure::new(Code::NotFound, text).hint(format!("olm catalog validate {}", shell_word(&args.source)))
-            );
+            return Err(Failure::new(Code::NotFound, text)
+                .hint(format!("olm catalog validate {}", shell_word(&args.source))));
         };
         Ok((reader, catalog))
     };

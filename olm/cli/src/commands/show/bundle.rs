@@ -67,7 +67,8 @@ pub fn find<'a>(
         Some(channel) => {
             let text =
                 format!("{} is not in channel {} of package {}", entry.name, channel.name, package.name);
-            Err(Failure::new(Code::NotFound, text).hint(format!("olm versions {}", shell_word(&package.name))))
+            Err(Failure::new(Code::NotFound, text)
+                .hint(format!("olm versions {}", shell_word(&package.name))))
         }
         None => Ok(entry),
     }

@@ -92,7 +92,12 @@ fn standing(answer: &Answer, state: &State) -> String {
     }
     let mut out = wrapped("status: ", "  ", &printable(&text));
     if state.waiting {
-        _ = writeln!(out, "  olm approve {} -n {}", printable(&shell_word(&answer.package)), answer.namespace);
+        _ = writeln!(
+            out,
+            "  olm approve {} -n {}",
+            printable(&shell_word(&answer.package)),
+            answer.namespace
+        );
     }
     out
 }
