@@ -15,12 +15,12 @@ use olm_engine::{
 use olm_plan::{Plan, shell_word};
 use olm_resolver::{CatalogRef, VersionRequest};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     error::Error,
     list::list,
-    write::{field_manager, patch_subscription},
+    write::{field_manager, merged, patch_subscription},
 };
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -38,8 +38,8 @@ pub struct InstallRequest {
     pub version: Option<String>,
     /// The first version to install, by name of its ClusterServiceVersion.
     pub starting_csv: Option<String>,
-    /// Whether plans wait for approval.
-    pub manual: bool,
+    /// Whether plans wait for approval; as in the existing Subscription, else automatic, when absent.
+    pub manual: Option<bool>,
     /// Whether to create the namespace.
     pub create_namespace: bool,
     /// Settings for the operator's Deployments (`Subscription.spec.config`).
@@ -76,7 +76,10 @@ impl InstallRequest {
             source_namespace: catalog.namespace.clone(),
             channel: self.channel.clone(),
             starting_csv: self.starting_csv.clone(),
-            install_plan_approval: if self.manual { Approval::Manual } else { Approval::Automatic },
+            install_plan_approval: match self.manual {
+                Some(true) => Approval::Manual,
+                Some(false) | None => Approval::Automatic,
+            },
             config: self.config.clone(),
             version: self.version.clone(),
             ..SubscriptionSpec::default()
@@ -166,13 +169,13 @@ pub async fn install(
     catalogs: &[LoadedCatalog],
     request: &InstallRequest,
 ) -> Result<InstallResult, Error> {
-    let subscription = requested_subscription(client, catalogs, request).await?;
-    let plan = olm_engine::preview(client, catalogs, &subscription).await?;
+    let Requested { fields, result } = requested(client, catalogs, request).await?;
+    let plan = olm_engine::preview(client, catalogs, &result).await?;
     Error::refuse_blocked("install", &plan)?;
     let mut created = Vec::new();
     ensure_namespace(client, request, &mut created).await?;
-    let name = subscription.name_any();
-    let changed = subscribe(client, subscription, &mut created).await?;
+    let name = fields.name_any();
+    let changed = subscribe(client, &fields, &mut created).await?;
     Ok(InstallResult {
         namespace: request.namespace.clone(),
         subscription: name,
@@ -183,7 +186,15 @@ pub async fn install(
     })
 }
 
-/// The requested Subscription, under the name of the package's existing Subscription where there is one.
+/// A requested Subscription.
+struct Requested {
+    /// What the request names. It is created where the package has no Subscription.
+    fields: Subscription,
+    /// What results: an existing Subscription keeps the settings that the request does not name.
+    result: Subscription,
+}
+
+/// The Subscription that results from a request: a new one, or the package's existing one, changed.
 ///
 /// # Errors
 /// [`Error::NotFound`] with the nearest names; [`Error::Refused`] when the package has a Subscription of
@@ -193,6 +204,14 @@ pub async fn requested_subscription(
     catalogs: &[LoadedCatalog],
     request: &InstallRequest,
 ) -> Result<Subscription, Error> {
+    requested(client, catalogs, request).await.map(|requested| requested.result)
+}
+
+async fn requested(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    request: &InstallRequest,
+) -> Result<Requested, Error> {
     let api = Api::<Subscription>::namespaced(client.clone(), &request.namespace);
     let list = api
         .list(&ListParams::default())
@@ -221,26 +240,55 @@ pub async fn requested_subscription(
             None => default_channel(catalogs, &catalog, &request.package),
         };
     }
-    let mut subscription = request.subscription(&catalog);
-    if let Some(existing) = existing {
-        if let Some(name) = request.name.as_ref().filter(|name| **name != existing.name_any()) {
-            return Err(Error::Refused {
-                code: "AlreadySubscribed".into(),
-                text: format!(
-                    "package {} already has Subscription {} in namespace {}; a second Subscription {name} \
-                        would conflict",
-                    request.package,
-                    existing.name_any(),
-                    request.namespace
-                ),
-                fix: Some("omit the name to change the existing Subscription".into()),
-            });
-        }
-        subscription.metadata.name.clone_from(&existing.metadata.name);
-        subscription.metadata.uid.clone_from(&existing.metadata.uid);
-        subscription.status = existing.status;
+    if let (None, Some(existing)) = (request.manual, &existing) {
+        request.manual = Some(existing.spec.install_plan_approval == Approval::Manual);
     }
-    Ok(subscription)
+    let mut fields = request.subscription(&catalog);
+    let Some(existing) = existing else { return Ok(Requested { result: fields.clone(), fields }) };
+    if let Some(name) = request.name.as_ref().filter(|name| **name != existing.name_any()) {
+        return Err(Error::Refused {
+            code: "AlreadySubscribed".into(),
+            text: format!(
+                "package {} already has Subscription {} in namespace {}; a second Subscription {name} \
+                    would conflict",
+                request.package,
+                existing.name_any(),
+                request.namespace
+            ),
+            fix: Some("omit the name to change the existing Subscription".into()),
+        });
+    }
+    fields.metadata.name.clone_from(&existing.metadata.name);
+    let result = match patch_of(&existing, &fields) {
+        Some(patch) => merged(&existing, &patch)?,
+        None => existing,
+    };
+    Ok(Requested { fields, result })
+}
+
+/// The merge patch of a request: settings from other sources stay. `None` where the Subscription has the
+/// requested ones. Pure.
+fn patch_of(existing: &Subscription, fields: &Subscription) -> Option<Value> {
+    let mut spec = serde_json::to_value(&fields.spec).unwrap_or_default();
+    let before = serde_json::to_value(&existing.spec).unwrap_or_default();
+    if let Some(spec) = spec.as_object_mut() {
+        spec.retain(|key, value| before.get(key) != Some(value));
+        // Automatic is stored as absence.
+        if existing.spec.install_plan_approval != fields.spec.install_plan_approval {
+            let approval = fields.spec.install_plan_approval.as_str();
+            spec.insert("installPlanApproval".into(), approval.into());
+        }
+    }
+    // A user requests it by name: it is no longer only a dependency of others.
+    let along = existing.annotations().contains_key(names::ANNOTATION_REQUIRED_BY);
+    if !along && spec.as_object().is_none_or(serde_json::Map::is_empty) {
+        return None;
+    }
+    let mut patch = json!({ "spec": spec });
+    if along {
+        patch["metadata"] = json!({ "annotations": { names::ANNOTATION_REQUIRED_BY: null } });
+    }
+    Some(patch)
 }
 
 /// The OperatorGroups of a namespace, which may exclude catalogs. For a caller who may not list them no
@@ -324,46 +372,21 @@ async fn ensure_namespace(
 }
 
 /// Creates the Subscription or updates the existing one; `true` when that was a change.
-async fn subscribe(
-    client: &Client,
-    mut subscription: Subscription,
-    created: &mut Vec<String>,
-) -> Result<bool, Error> {
-    let name = subscription.name_any();
-    let namespace = subscription.namespace().unwrap_or_default();
+async fn subscribe(client: &Client, fields: &Subscription, created: &mut Vec<String>) -> Result<bool, Error> {
+    let name = fields.name_any();
+    let namespace = fields.namespace().unwrap_or_default();
     let api = Api::<Subscription>::namespaced(client.clone(), &namespace);
     let existing =
         api.get_opt(&name).await.map_err(Error::kube(format!("get Subscription {namespace}/{name}")))?;
-    subscription.status = None;
-    subscription.metadata.uid = None;
     let Some(existing) = existing else {
         let params = PostParams { field_manager: Some(field_manager()), ..PostParams::default() };
-        api.create(&params, &subscription)
+        api.create(&params, fields)
             .await
             .map_err(Error::kube(format!("create Subscription {namespace}/{name}")))?;
         created.push(format!("Subscription {name}"));
         return Ok(true);
     };
-    // Only the requested fields: settings from other sources stay.
-    let mut patch = serde_json::to_value(&subscription.spec).unwrap_or_default();
-    let before = serde_json::to_value(&existing.spec).unwrap_or_default();
-    if let Some(patch) = patch.as_object_mut() {
-        patch.retain(|key, value| before.get(key) != Some(value));
-        // Automatic is stored as absence.
-        if existing.spec.install_plan_approval != subscription.spec.install_plan_approval {
-            let approval = subscription.spec.install_plan_approval.as_str();
-            patch.insert("installPlanApproval".into(), approval.into());
-        }
-    }
-    // A user requests it by name: it is no longer only a dependency of others.
-    let along = existing.annotations().contains_key(names::ANNOTATION_REQUIRED_BY);
-    if !along && patch.as_object().is_none_or(serde_json::Map::is_empty) {
-        return Ok(false);
-    }
-    let mut patch = serde_json::json!({ "spec": patch });
-    if along {
-        patch["metadata"] = serde_json::json!({ "annotations": { names::ANNOTATION_REQUIRED_BY: null } });
-    }
+    let Some(patch) = patch_of(&existing, fields) else { return Ok(false) };
     patch_subscription(client, &namespace, &name, &patch).await?;
     Ok(true)
 }
@@ -371,6 +394,47 @@ async fn subscribe(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repeated_request_keeps_the_settings_that_it_does_not_name() {
+        let existing: Subscription = serde_json::from_value(json!({
+            "metadata": { "name": "mine", "namespace": "ns", "uid": "u", "annotations": { "note": "n" } },
+            "spec": {
+                "name": "p", "source": "catalog", "sourceNamespace": "olm", "channel": "c",
+                "installPlanApproval": "Manual", "version": "<2.0.0", "paused": true,
+                "config": { "env": [{ "name": "A", "value": "1" }], "nodeSelector": { "zone": "a" } },
+            },
+            "status": { "installedCSV": "p.v1" },
+        }))
+        .unwrap();
+        let fields = |change: fn(&mut InstallRequest)| {
+            let mut request = InstallRequest { manual: Some(true), ..InstallRequest::new("p", "ns") };
+            request.channel = Some("c".into());
+            change(&mut request);
+            request.subscription(&CatalogRef::new("olm", "catalog"))
+        };
+        // a request of what exists is no change
+        assert_eq!(patch_of(&existing, &fields(|_| {})), None);
+        // another one keeps the rest, and the preview is of what the API server stores
+        let fields = fields(|request| {
+            request.channel = Some("d".into());
+            request.manual = Some(false);
+            request.config = Some(json!({ "nodeSelector": { "zone": "b" } }));
+        });
+        let patch = patch_of(&existing, &fields).unwrap();
+        let result = merged(&existing, &patch).unwrap();
+        let mut expected = existing.clone();
+        expected.spec.channel = Some("d".into());
+        expected.spec.install_plan_approval = Approval::Automatic;
+        expected.spec.config =
+            Some(json!({ "env": [{ "name": "A", "value": "1" }], "nodeSelector": { "zone": "b" } }));
+        assert_eq!(json!(result), json!(expected));
+        // and it is no longer only a dependency
+        let mut along = result;
+        along.annotations_mut().insert(names::ANNOTATION_REQUIRED_BY.into(), "q".into());
+        let patch = patch_of(&along, &fields).unwrap();
+        assert!(!merged(&along, &patch).unwrap().annotations().contains_key(names::ANNOTATION_REQUIRED_BY));
+    }
 
     #[test]
     fn a_catalog_of_another_namespace_is_not_chosen_where_one_that_can_be_used_has_the_package() {

@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     install::has_channel,
     list::{Installed, World},
-    write::{ATTEMPTS, is_conflict, write},
+    write::{ATTEMPTS, is_conflict, merged, write},
 };
 
 /// The setting after the change.
@@ -117,7 +117,7 @@ pub async fn preview_set(
     let SettingPatch { patch, text } = setting_patch(change, &subscription, &installed, newest.as_deref())?;
     let changed = patch.is_some();
     let after = match &patch {
-        Some(patch) => patched(&subscription, patch)?,
+        Some(patch) => merged(&subscription, patch)?,
         None => subscription,
     };
     let quiet = matches!(change, SettingChange::Pause | SettingChange::Snooze);
@@ -134,15 +134,6 @@ pub async fn preview_set(
         problem,
         paused: after.spec.paused,
     })
-}
-
-/// A Subscription after a merge patch.
-fn patched(subscription: &Subscription, patch: &Value) -> Result<Subscription, Error> {
-    let read =
-        |error: serde_json::Error| Error::Other(format!("failed to parse the changed Subscription: {error}"));
-    let mut value = serde_json::to_value(subscription).map_err(read)?;
-    json_patch::merge(&mut value, patch);
-    serde_json::from_value(value).map_err(read)
 }
 
 /// The patch of a change to a Subscription, and its message. Pure.

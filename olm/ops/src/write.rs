@@ -68,6 +68,15 @@ where
     Ok(())
 }
 
+/// A Subscription after a merge patch, as the API server stores it. Pure.
+pub(super) fn merged(subscription: &Subscription, patch: &Value) -> Result<Subscription, Error> {
+    let read =
+        |error: serde_json::Error| Error::Other(format!("failed to parse the changed Subscription: {error}"));
+    let mut value = serde_json::to_value(subscription).map_err(read)?;
+    json_patch::merge(&mut value, patch);
+    serde_json::from_value(value).map_err(read)
+}
+
 /// Whether the object of [`write()`] was changed since it was read.
 pub(super) fn is_conflict(error: &Error) -> bool {
     matches!(error, Error::Kube { source, .. } if matches!(&**source, kube::Error::Api(s) if s.is_conflict()))

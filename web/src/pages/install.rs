@@ -10,11 +10,13 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use http::StatusCode;
+use kube::api::ObjectMeta;
 use maud::{Markup, html};
+use olm_api::{Subscription, subscription::Approval};
 use olm_engine::catalogs::CatalogRef;
 use olm_kube_schema::names::is_dns_label;
 use olm_ops::InstallRequest;
-use olm_plan::{Plan, PlanAction};
+use olm_plan::{Plan, PlanAction, without_secrets};
 use serde::Serialize;
 use serde_json::json;
 
@@ -52,7 +54,8 @@ enum Policy {
 struct Form {
     selection: Selection,
     namespace: String,
-    manual: bool,
+    /// Whether plans wait for approval, where the user chose.
+    manual: Option<bool>,
     policy: Policy,
     range: String,
     config: ConfigForm,
@@ -64,7 +67,7 @@ impl Form {
         Self {
             selection: Selection { channel: text("channel"), version: text("version") },
             namespace: text("namespace").unwrap_or_default(),
-            manual: fields.text("updates") == Some("manual"),
+            manual: fields.text("updates").map(|updates| updates == "manual"),
             policy: match fields.text("policy") {
                 Some("range") => Policy::Range,
                 Some("pin") => Policy::Pin,
@@ -91,7 +94,11 @@ impl Form {
 struct Model {
     request: InstallRequest,
     command: String,
+    /// The Subscription that results.
     subscription: serde_json::Value,
+    /// Settings of an existing Subscription that the request does not change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    retained: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<Plan>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,7 +180,7 @@ async fn request(found: &Found<'_>, form: &Form, caller: &Caller) -> InstallRequ
         channel: Some(found.channel.name.clone()),
         starting_csv: starts.then(|| found.bundle.name.clone()),
         version: form.version(found),
-        manual: form.manual || starts,
+        manual: if starts { Some(true) } else { form.manual },
         create_namespace: !exists,
         namespace,
         config: form.config.value(),
@@ -233,7 +240,9 @@ async fn show(
     let request = request(&found, form, caller).await;
     let preview = async {
         check(&request, form)?;
-        olm_ops::preview_install(&caller.client, &snapshot.loaded, &request).await.map_err(WebError::from)
+        let requested = olm_ops::requested_subscription(&caller.client, &snapshot.loaded, &request).await?;
+        let plan = olm_engine::preview(&caller.client, &snapshot.loaded, &requested).await;
+        Ok::<_, WebError>((requested, plan.map_err(|refusal| WebError::from(olm_ops::Error::from(refusal)))))
     };
     let rights = needed_rights(&request);
     let (preview, namespaces, missing) = tokio::join!(
@@ -241,6 +250,10 @@ async fn show(
         dynamic::namespaces(&caller.client),
         rights::all_missing(&caller.client, &rights)
     );
+    let (requested, preview) = match preview {
+        Ok((requested, plan)) => (Some(requested), plan),
+        Err(error) => (None, Err(error)),
+    };
     if let Err(error) = &preview
         && error.status == StatusCode::UNAUTHORIZED
     {
@@ -259,20 +272,57 @@ async fn show(
         Some(_) => None,
         None => Some("There is no plan for this installation.".to_owned()),
     });
+    let result = requested.unwrap_or_else(|| request.subscription(&catalog));
     let model = Model {
-        command: command(&request, form, &found, &snapshot),
+        command: command(&request, &result, form, &found, &snapshot),
         deprecated: found.deprecated(),
-        subscription: json!(request.subscription(&catalog)),
+        retained: retained(&request, &result),
+        subscription: shown(&result),
         plan,
         problem: problem.as_ref().map(|p| p.why.clone()),
         hint: problem.as_ref().and_then(|p| p.hint.clone()),
         why_not,
         request,
     };
-    let body = view(&model, &found, form, &namespaces, caller, failed.as_ref());
+    let manual = result.spec.install_plan_approval == Approval::Manual;
+    let body = view(&model, manual, &found, form, &namespaces, caller, failed.as_ref());
     let title = format!("Install {}", found.card.display_name);
     let status = failed.as_ref().map_or(StatusCode::OK, |f| f.status);
     Ok(caller.answer(Page::new(&title, Section::Catalog, body).status(status), &model))
+}
+
+/// Whether a Subscription exists already, and the installation changes it.
+fn exists(result: &Subscription) -> bool {
+    result.metadata.uid.is_some()
+}
+
+/// The resulting Subscription as a manifest. The settings of an existing one may contain credentials.
+fn shown(result: &Subscription) -> serde_json::Value {
+    let metadata = ObjectMeta {
+        name: result.metadata.name.clone(),
+        namespace: result.metadata.namespace.clone(),
+        labels: result.metadata.labels.clone(),
+        ..ObjectMeta::default()
+    };
+    let manifest = json!(Subscription { metadata, spec: result.spec.clone(), status: None });
+    if exists(result) { without_secrets(&manifest) } else { manifest }
+}
+
+/// Settings of an existing Subscription that the request does not name.
+fn retained(request: &InstallRequest, result: &Subscription) -> Vec<String> {
+    let spec = &result.spec;
+    let version = spec.version.as_ref().filter(|_| request.version.is_none());
+    let starting = spec.starting_csv.as_ref().filter(|_| request.starting_csv.is_none());
+    let config = spec.config.as_ref().filter(|_| request.config.is_none());
+    let skipped = (!spec.skip_versions.is_empty()).then(|| spec.skip_versions.join(", "));
+    let settings = [
+        version.map(|version| format!("spec.version {}", clean(version))),
+        starting.map(|name| format!("spec.startingCSV {}", clean(name))),
+        config.map(|_| "spec.config".to_owned()),
+        skipped.map(|versions| format!("spec.skipVersions {}", clean(&versions))),
+        spec.paused.then(|| "spec.paused".to_owned()),
+    ];
+    if exists(result) { settings.into_iter().flatten().collect() } else { Vec::new() }
 }
 
 /// The rights that the installation takes, apart from those of the plan.
@@ -286,7 +336,13 @@ fn needed_rights(request: &InstallRequest) -> Vec<Right<'_>> {
 }
 
 /// The equivalent command line.
-fn command(request: &InstallRequest, form: &Form, found: &Found<'_>, snapshot: &Snapshot) -> String {
+fn command(
+    request: &InstallRequest,
+    result: &Subscription,
+    form: &Form,
+    found: &Found<'_>,
+    snapshot: &Snapshot,
+) -> String {
     let mut out = format!("olm install {} -n {}", word(&request.package), word(&request.namespace));
     let name = &request.package;
     let several = snapshot.sources.iter().filter(|source| source.card(name).is_some()).count() > 1;
@@ -301,8 +357,11 @@ fn command(request: &InstallRequest, form: &Form, found: &Found<'_>, snapshot: &
     if let Some(version) = request.version.clone().or_else(older) {
         out.push_str(&format!(" --version {}", word(&version)));
     }
-    if request.manual {
-        out.push_str(" --approval manual");
+    match request.manual {
+        Some(true) => out.push_str(" --approval manual"),
+        // A new Subscription has this default, an existing one may have the other.
+        Some(false) if exists(result) => out.push_str(" --approval automatic"),
+        _ => {}
     }
     if !request.create_namespace {
         out.push_str(" --no-create-namespace");
@@ -315,6 +374,7 @@ fn command(request: &InstallRequest, form: &Form, found: &Found<'_>, snapshot: &
 
 fn view(
     model: &Model,
+    manual: bool,
     found: &Found<'_>,
     form: &Form,
     namespaces: &[String],
@@ -346,9 +406,9 @@ fn view(
                 (fields::namespace(&model.request, namespaces))
                 fieldset.field #updates {
                     legend { "Updates" }
-                    (field::radio("updates", "automatic", !model.request.manual, &html! { "Automatic" },
+                    (field::radio("updates", "automatic", !manual, &html! { "Automatic" },
                         &html! { "New versions in the channel are installed automatically." }))
-                    (field::radio("updates", "manual", model.request.manual, &html! { "Manual" },
+                    (field::radio("updates", "manual", manual, &html! { "Manual" },
                         &html! { "Every plan requires approval, including the first." }))
                 }
                 (fields::config(&form.config))
@@ -368,6 +428,12 @@ fn view(
                         @if blocked { (parts::chip(Tone::Bad, Tone::Bad.glyph(), "Blocked")) }
                     }
                     div.body {
+                        @if !model.retained.is_empty() {
+                            (parts::note(Tone::Info, &html! {
+                                "The package has a Subscription in this namespace. It keeps settings that the form does not change: "
+                                (model.retained.join("; ")) "."
+                            }))
+                        }
                         @match (&model.plan, &model.problem) {
                             (Some(plan), _) => (plan::show(plan)),
                             (None, problem) => {

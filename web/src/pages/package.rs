@@ -47,6 +47,8 @@ pub(crate) struct Found<'a> {
     pub(crate) card: &'a Card,
     pub(crate) channel: &'a Channel,
     pub(crate) bundle: &'a BundleEntry,
+    /// The bundle that an installation without a version selects.
+    head: Option<&'a BundleEntry>,
     /// Whether the bundle is the newest of the channel.
     pub(crate) newest: bool,
 }
@@ -99,7 +101,12 @@ impl<'a> Found<'a> {
         })?;
         let newest = head.is_some_and(|head| head.name == bundle.name);
         let loaded = snapshot.loaded_of(found).ok_or_else(|| unknown_catalog(snapshot, source))?;
-        Ok(Self { source: found, loaded, package, card, channel, bundle, newest })
+        Ok(Self { source: found, loaded, package, card, channel, bundle, head, newest })
+    }
+
+    /// Whether the bundle is the head of the channel, which may have a lower version than others.
+    pub(crate) fn is_head(&self, bundle: &BundleEntry) -> bool {
+        self.head.is_some_and(|head| head.name == bundle.name)
     }
 
     /// The bundles of a channel, newest first.

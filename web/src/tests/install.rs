@@ -161,3 +161,65 @@ async fn a_preview_with_configuration_is_in_no_url() {
     let answer = super::send(&browser.router, request.body("env=A%3Db".into()).unwrap()).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
 }
+
+#[tokio::test]
+async fn the_default_is_the_head_of_the_channel_not_the_highest_version() {
+    let (package, channel) = ("withdrawn", "stable; rm -rf ~");
+    let bundle = |version: &str| {
+        json!({"schema": "olm.bundle", "package": package, "name": format!("{package}.v{version}"), "image": "localhost/x:1",
+            "properties": [{"type": "olm.package", "value": {"packageName": package, "version": version}}]})
+    };
+    // 1.0.1 withdraws 2.0.0
+    let entries =
+        json!([{"name": "withdrawn.v2.0.0"}, {"name": "withdrawn.v1.0.1", "replaces": "withdrawn.v2.0.0"}]);
+    let documents = [
+        json!({"schema": "olm.package", "name": package, "defaultChannel": "other"}),
+        json!({"schema": "olm.channel", "package": package, "name": "other", "entries": [{"name": "withdrawn.v2.0.0"}]}),
+        json!({"schema": "olm.channel", "package": package, "name": channel, "entries": entries}),
+        bundle("1.0.1"),
+        bundle("2.0.0"),
+    ];
+    let lines: Vec<String> = documents.iter().map(ToString::to_string).collect();
+    let catalog = Catalog::from_bytes("withdrawn", lines.join("\n").as_bytes());
+    let browser = Browser::new(console(&cluster(), vec![loaded("community", catalog)])).await;
+    let path = "/install/olm.community/withdrawn?namespace=fresh&channel=stable%3B+rm+-rf+~";
+    let page = browser.get(path).await;
+    assert!(page.text.contains("<option value=\"\" selected>1.0.1 (channel head)"), "{}", page.text);
+    assert!(page.text.contains("<option value=\"2.0.0\">2.0.0"), "{}", page.text);
+    let model = browser.json(path).await;
+    assert_eq!(model["request"]["startingCsv"], json!(null));
+    // and the name of the channel does not run when the command is pasted
+    assert_eq!(model["command"], "olm install withdrawn -n fresh --channel 'stable; rm -rf ~'");
+}
+
+#[tokio::test]
+async fn a_repeated_installation_shows_and_keeps_the_settings_of_the_subscription() {
+    let (browser, fake) = Browser::etcd().await;
+    let at = "/apis/operators.coreos.com/v1alpha1/namespaces/etcd/subscriptions/etcd";
+    fake.change(at, |object| {
+        object["spec"]["version"] = "<0.11.0".into();
+        object["spec"]["config"] =
+            json!({"env": [{"name": "DB_PASSWORD", "value": "hunter2"}], "nodeSelector": {"zone": "a"}});
+    });
+    // given no choice of the approval, then that of the Subscription is selected
+    let path = format!("{PAGE}?namespace=etcd");
+    let page = browser.get(&path).await;
+    assert!(page.text.contains("name=\"updates\" value=\"manual\" checked"), "{}", page.text);
+    assert!(page.text.contains("spec.version &lt;0.11.0; spec.config"), "{}", page.text);
+    let model = browser.json(&path).await;
+    let spec = &model["subscription"]["spec"];
+    assert_eq!((&spec["version"], &spec["installPlanApproval"]), (&json!("<0.11.0"), &json!("Manual")));
+    assert_eq!(spec["config"]["nodeSelector"], json!({"zone": "a"}));
+    assert!(!page.text.contains("hunter2") && !model.to_string().contains("hunter2"), "{model}");
+    assert_eq!(model["plan"]["action"], "none", "the range excludes 0.11.0: {model}");
+    // when it is installed with a node selector, then the result is what the preview showed
+    let fields = [("namespace", "etcd"), ("updates", "automatic"), ("node-selector", "zone=b")];
+    let preview = browser.post(&format!("{PAGE}/preview"), &fields).await;
+    assert!(preview.text.contains("--approval automatic"), "{}", preview.text);
+    let done = browser.post(PAGE, &fields).await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    let spec = made(&fake, "etcd");
+    assert_eq!((&spec["version"], &spec["installPlanApproval"]), (&json!("<0.11.0"), &json!("Automatic")));
+    assert_eq!(spec["config"]["env"][0]["value"], "hunter2");
+    assert_eq!(spec["config"]["nodeSelector"], json!({"zone": "b"}));
+}

@@ -22,14 +22,8 @@ use crate::{
 pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let catalogs = catalogs::fetch(client.clone()).await?;
-    let mut request = request(global, &args, &catalogs)?;
-    if args.approval.is_none()
-        && let Ok(existing) = olm_ops::find_installed(&client, Some(&request.namespace), &args.package).await
-    {
-        // A repeated request changes only what its flags name.
-        request.manual = existing.approval == "Manual";
-    }
-
+    // A repeated request changes only what its flags name.
+    let request = request(global, &args, &catalogs)?;
     if args.dry_run {
         let plan = olm_ops::preview_install(&client, &catalogs, &request).await?;
         print_one(&plan, &args.out.output, &plan.digest, || plan_text(&plan))?;
@@ -82,7 +76,7 @@ fn request(
         catalog,
         channel: args.channel.clone(),
         version: args.version.clone(),
-        manual: args.approval == Some(Approval::Manual),
+        manual: args.approval.map(|approval| approval == Approval::Manual),
         create_namespace: !args.no_create_namespace,
         ..InstallRequest::new(args.package.clone(), namespace)
     })

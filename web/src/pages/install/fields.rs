@@ -38,11 +38,12 @@ pub(super) fn channel_and_version(found: &Found<'_>, form: &Form) -> Markup {
         .then(|| html! { "Installs " (version_of(found.bundle)) ". Upgrades require approval." });
     let version = html! {
         select #version name="version" aria-describedby=[described_by("version", older.is_some(), false)] {
-            @for (i, bundle) in found.bundles().into_iter().enumerate() {
+            @for bundle in found.bundles() {
                 @let version = version_of(bundle);
-                option value=(if i == 0 { "" } else { &version }) selected[bundle.name == found.bundle.name] {
+                @let is_head = found.is_head(bundle);
+                option value=(if is_head { "" } else { &version }) selected[bundle.name == found.bundle.name] {
                     (clean(&version))
-                    @if i == 0 { " (newest)" }
+                    @if is_head { " (channel head)" }
                     @if bundle.deprecated.is_some() { " (deprecated)" }
                 }
             }
