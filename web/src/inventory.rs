@@ -166,6 +166,7 @@ mod tests {
             review: None,
             watches: Vec::new(),
             skip_versions: Vec::new(),
+            deprecations: Vec::new(),
             created: Some(created.to_owned()),
         }
     }

@@ -1,7 +1,9 @@
 use std::fmt::Debug;
 
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
-use olm_api::{ClusterServiceVersion, InstallPlan, OperatorGroup, Subscription, csv::CsvPhase, names};
+use olm_api::{
+    ClusterServiceVersion, InstallPlan, OperatorGroup, Subscription, condition, csv::CsvPhase, names,
+};
 use olm_engine::{installed, targets};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -62,6 +64,10 @@ pub struct Installed {
     /// Versions that the Subscription excludes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip_versions: Vec<String>,
+    /// What the catalog reports as deprecated of the package, the channel and the installed version, with its
+    /// messages.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deprecations: Vec<String>,
     /// When it was requested, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
@@ -247,6 +253,9 @@ impl World {
             review: plan.filter(|p| !p.spec.approved).and_then(to_review),
             watches: groups.next().map(targets::of_group).unwrap_or_default(),
             skip_versions: subscription.map(|s| s.spec.skip_versions.clone()).unwrap_or_default(),
+            deprecations: subscription
+                .map(|s| deprecations(s, csv.map(ResourceExt::name_any).as_deref()))
+                .unwrap_or_default(),
             created: created.map(|time| time.0.to_string()),
             namespace,
         }
@@ -264,6 +273,24 @@ fn names_of(view: &View) -> Vec<String> {
         out.extend(olm_engine::package_of(csv));
     }
     out
+}
+
+/// The deprecations of the Subscription's conditions. With a pending plan the version in them is the next one.
+fn deprecations(subscription: &Subscription, csv: Option<&str>) -> Vec<String> {
+    let subjects = [
+        (names::CONDITION_PACKAGE_DEPRECATED, "olm.package/", "package"),
+        (names::CONDITION_CHANNEL_DEPRECATED, "olm.channel/", "channel"),
+        (names::CONDITION_BUNDLE_DEPRECATED, "olm.bundle/", "version"),
+    ];
+    let conditions = subscription.status.as_ref().map(|status| status.conditions.as_slice());
+    let text = |(type_, schema, subject): (&str, &str, &str)| {
+        let holds = condition::find(conditions.unwrap_or_default(), type_).filter(|c| c.is_true())?;
+        let text = holds.message.as_deref()?;
+        let text = text.strip_prefix(schema).unwrap_or(text);
+        let of_installed = csv.is_some_and(|csv| text.strip_prefix(csv).is_some_and(|t| t.starts_with(':')));
+        (type_ != names::CONDITION_BUNDLE_DEPRECATED || of_installed).then(|| format!("{subject} {text}"))
+    };
+    subjects.into_iter().filter_map(text).collect()
 }
 
 /// What to review before an approval of a plan. A plan of an earlier manager does not record it.
@@ -306,4 +333,32 @@ where
     };
     let list = api.list(selected).await.map_err(Error::list(format!("list {} {place}", K::plural(&()))))?;
     Ok(list.items)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn deprecations_are_those_of_what_is_installed() {
+        let condition = |type_: &str, status: &str, message: &str| json!({ "type": type_, "status": status, "reason": "Deprecated", "message": message });
+        let subscription: Subscription = serde_json::from_value(json!({
+            "metadata": { "name": "a", "namespace": "ns" },
+            "spec": { "name": "a", "source": "c", "sourceNamespace": "olm" },
+            "status": { "conditions": [
+                condition("Deprecated", "True", "olm.package/a: use b; olm.bundle/a.v1: it has a hole"),
+                condition("PackageDeprecated", "True", "olm.package/a: use b"),
+                condition("ChannelDeprecated", "False", "olm.channel/stable: use fast"),
+                condition("BundleDeprecated", "True", "olm.bundle/a.v1: it has a hole"),
+            ] },
+        }))
+        .unwrap();
+        let of = |csv| deprecations(&subscription, csv);
+        assert_eq!(of(Some("a.v1")), ["package a: use b", "version a.v1: it has a hole"]);
+        // the condition is about the version of the pending plan
+        assert_eq!(of(Some("a.v0")), ["package a: use b"]);
+        assert_eq!(of(None), ["package a: use b"]);
+    }
 }

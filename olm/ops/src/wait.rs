@@ -225,6 +225,7 @@ mod tests {
             review: None,
             watches: Vec::new(),
             skip_versions: Vec::new(),
+            deprecations: Vec::new(),
             created: None,
         };
         let resolved = Step {

@@ -164,6 +164,10 @@ fn row(one: &Installed, snapshot: &Snapshot, csrf: &str, cannot: &BTreeMap<Strin
         html! {
             (parts::status_in_list(one.status))
             @if !reason.is_empty() { span.sub.line title=(reason) { (reason) } }
+            @for text in &one.deprecations {
+                @let text = clean(text);
+                span.sub.line title=(text) { (parts::state(Tone::Warn, "Deprecated")) ": " (text) }
+            }
         },
         html! { (versions(one)) },
         html! { @if let Some(created) = &one.created { (time::age(created)) } },

@@ -1,6 +1,7 @@
 //! The inbox of updates, and the access reviews of lists with pending plans.
 
 use http::StatusCode;
+use serde_json::json;
 
 use super::{
     Browser, TOKEN, console,
@@ -205,4 +206,36 @@ async fn redraws_of_a_live_page_keep_the_reviewed_rights() {
     let installed = olm_ops::list_installed(&client, None).await.unwrap();
     assert_eq!(rights.cannot_approve(&client, &installed).await.len(), 4);
     assert_eq!(fake.access_reviews(), 5);
+}
+
+#[tokio::test]
+async fn deprecations_of_an_installed_operator_have_a_badge_with_the_message() {
+    let (browser, _) = Browser::at(|fake| {
+        let at = "/apis/operators.coreos.com/v1alpha1/namespaces/etcd/subscriptions/etcd";
+        fake.change(at, |object| {
+            let condition = |type_: &str, message: &str| {
+                json!({"type": type_, "status": "True", "reason": "Deprecated", "message": message})
+            };
+            object["status"]["conditions"] = json!([
+                condition("PackageDeprecated", "olm.package/etcd: use <b>another</b>"),
+                condition("BundleDeprecated", "olm.bundle/etcdoperator.v0.10.1: it has a hole"),
+            ]);
+        });
+    })
+    .await;
+    for path in ["/installed", "/installed/etcd/etcd"] {
+        let page = browser.get(path).await.text;
+        assert!(page.contains("Deprecated"), "{path}: {page}");
+        assert!(
+            page.contains("package etcd: use &lt;b&gt;another&lt;/b&gt;")
+                || page.contains("Package etcd: use &lt;b&gt;another&lt;/b&gt;"),
+            "{path}: {page}"
+        );
+        assert!(page.contains("it has a hole"), "{path}: {page}");
+    }
+    let model = browser.json("/installed").await;
+    assert_eq!(model["installed"][0]["deprecations"].as_array().unwrap().len(), 2, "{model}");
+    // and without deprecations there is no badge
+    let (browser, _) = Browser::etcd().await;
+    assert!(!browser.get("/installed/etcd/etcd").await.text.contains("id=\"deprecations\""));
 }

@@ -29,7 +29,7 @@ pub async fn run(global: &Global, args: ListArgs) -> Result<(), Failure> {
             ("VERSION", |i| i.version.clone().unwrap_or_default()),
             ("NEXT", |i| i.next.clone().unwrap_or_default()),
             ("CHANNEL", |i| i.channel.clone().unwrap_or_default()),
-            ("REASON", |i| i.reason.clone()),
+            ("REASON", reason),
         ],
         wide: &[
             ("CATALOG", |i| i.catalog.clone().unwrap_or_default()),
@@ -44,6 +44,13 @@ pub async fn run(global: &Global, args: ListArgs) -> Result<(), Failure> {
         empty: if filtered { "No such operators." } else { "No operators installed." },
     }
     .print(&args.out)
+}
+
+/// The cause of the status, and what the catalog reports as deprecated.
+fn reason(operator: &Installed) -> String {
+    let cause = Some(operator.reason.clone()).filter(|reason| !reason.is_empty());
+    let deprecated = operator.deprecations.iter().map(|text| format!("deprecated {text}"));
+    cause.into_iter().chain(deprecated).collect::<Vec<_>>().join("; ")
 }
 
 /// Whether a newer version is known than the installed one.
@@ -81,6 +88,7 @@ mod tests {
             review: None,
             watches: Vec::new(),
             skip_versions: Vec::new(),
+            deprecations: Vec::new(),
             created: None,
         }
     }
@@ -91,6 +99,17 @@ mod tests {
         assert!(is_outdated(&operator(Status::UpdateAvailable, Some("1.0.0"), None)));
         assert!(!is_outdated(&operator(Status::NeedsApproval, None, Some("1.1.0"))));
         assert!(!is_outdated(&operator(Status::Healthy, Some("1.0.0"), None)));
+    }
+
+    #[test]
+    fn deprecations_follow_the_reason() {
+        let mut operator = operator(Status::Healthy, Some("1.0.0"), None);
+        assert_eq!(reason(&operator), "");
+        operator.deprecations = vec!["package a: use b".into(), "version a.v1: it has a hole".into()];
+        let deprecated = "deprecated package a: use b; deprecated version a.v1: it has a hole";
+        assert_eq!(reason(&operator), deprecated);
+        operator.reason = "paused".into();
+        assert_eq!(reason(&operator), format!("paused; {deprecated}"));
     }
 
     #[test]

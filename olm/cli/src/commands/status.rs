@@ -42,6 +42,9 @@ fn text(timeline: &Timeline) -> String {
         i.watches.join(", ")
     };
     line("watches", Some(&watches));
+    for text in &i.deprecations {
+        let _ = write!(out, "\ndeprecated: {}", printable(text));
+    }
     out.push('\n');
     for step in &timeline.steps {
         let mark = match step.state {
@@ -75,4 +78,46 @@ fn text(timeline: &Timeline) -> String {
         let _ = write!(out, "\n\n{}", table(&["AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"], &rows));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_ops::{Installed, Status};
+
+    use super::*;
+
+    #[test]
+    fn deprecations_have_a_line_each() {
+        let installed = Installed {
+            namespace: "ns".into(),
+            name: "etcd".into(),
+            package: "etcd".into(),
+            display_name: "etcd".into(),
+            status: Status::Healthy,
+            reason: String::new(),
+            version: Some("1.0.0".into()),
+            csv: Some("etcd.v1.0.0".into()),
+            next: None,
+            available: None,
+            channel: Some("stable".into()),
+            catalog: None,
+            approval: "Manual".into(),
+            plan: None,
+            plan_digest: None,
+            paused: false,
+            planned: None,
+            review: None,
+            watches: vec!["ns".into()],
+            skip_versions: Vec::new(),
+            deprecations: vec!["package etcd: use \u{1b}[31mb".into(), "version etcd.v1.0.0: a hole".into()],
+            created: None,
+        };
+        let timeline = Timeline { installed, steps: Vec::new(), blockers: Vec::new(), events: Vec::new() };
+        let lines = text(&timeline);
+        let deprecated: Vec<&str> = lines.lines().filter(|line| line.starts_with("deprecated")).collect();
+        assert_eq!(deprecated.len(), 2, "{lines}");
+        assert!(deprecated[0].starts_with("deprecated: package etcd: use "), "{lines}");
+        assert!(!lines.contains('\u{1b}'), "{lines}");
+        assert_eq!(deprecated[1], "deprecated: version etcd.v1.0.0: a hole");
+    }
 }

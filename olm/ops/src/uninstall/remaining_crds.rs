@@ -97,6 +97,7 @@ impl RemainingCrds {
             review: None,
             watches: vec![String::new()],
             skip_versions: Vec::new(),
+            deprecations: Vec::new(),
             created: None,
         }
     }

@@ -27,7 +27,11 @@ pub(super) fn show(view: &View, snapshot: &Snapshot, csrf: &str) -> Markup {
             (parts::icon(card.and_then(|(_, card)| card.icon.as_deref()), &name(one), "big"))
             div.head-text {
                 h1 { (name(one)) }
-                div.row { (parts::status(&one.status)) span { (versions(one)) } }
+                div.row {
+                    (parts::status(&one.status))
+                    span { (versions(one)) }
+                    @if !one.deprecations.is_empty() { (parts::chip(Tone::Warn, Tone::Warn.glyph(), "Deprecated")) }
+                }
             }
             div.actions {
                 (primary(view, package.as_deref(), csrf))
@@ -36,6 +40,13 @@ pub(super) fn show(view: &View, snapshot: &Snapshot, csrf: &str) -> Markup {
         }
         @if let Some((tone, text)) = notice(view) {
             section.notes #banner aria-label="Notice" { (banner::note(tone, &text)) }
+        }
+        @if !one.deprecations.is_empty() {
+            section.notes #deprecations aria-label="Deprecations" {
+                @for text in &one.deprecations {
+                    (banner::note(Tone::Warn, &html! { strong { "Deprecated. " } (sentence(&clean(text))) }))
+                }
+            }
         }
     }
 }
