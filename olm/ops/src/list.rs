@@ -5,6 +5,7 @@ use olm_api::{
     ClusterServiceVersion, InstallPlan, OperatorGroup, Subscription, condition, csv::CsvPhase, names,
 };
 use olm_engine::{installed, targets};
+use olm_plan::shell_word;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
@@ -82,7 +83,7 @@ impl Installed {
 
 /// Name and namespace as arguments of `olm` commands.
 pub(super) fn arguments(name: &str, namespace: &str) -> String {
-    format!("{name} -n {namespace}")
+    format!("{} -n {namespace}", shell_word(name))
 }
 
 /// All operators of a namespace, or of all namespaces; worst first, then by namespace and name.

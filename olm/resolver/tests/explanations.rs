@@ -406,3 +406,17 @@ fn an_openshift_that_is_too_new() {
     world.facts.openshift = "4.19.3".parse().ok();
     insta::assert_snapshot!(shown(&world.refused()));
 }
+
+/// Names come from catalogs and run when a user pastes a command.
+#[test]
+fn commands_quote_the_names_of_a_hostile_catalog() {
+    let commands = |e: &Explanation| e.fixes.iter().map(|fix| fix.command.clone()).collect::<Vec<_>>();
+    let e = World::new().channel("cat", "etcd", "stable; rm -rf ~", &etcd()).sub("etcd", "stable").refused();
+    assert_eq!(e.code, Code::UnknownChannel);
+    assert_eq!(commands(&e), ["olm set-channel etcd 'stable; rm -rf ~' -n ns", "olm show etcd"]);
+    let e = World::new()
+        .channel("cat", "$(rm)", "stable", &[b("rm.v1", "1.0.0")])
+        .sub("$(rm)", "stabel")
+        .refused();
+    assert!(commands(&e).contains(&"olm show '$(rm)'".to_owned()), "{:?}", commands(&e));
+}

@@ -12,7 +12,7 @@ use olm_engine::{
     offline::{AssumedCluster, Draft},
 };
 use olm_ops::{InstallRequest, Installed, Kind};
-use olm_plan::Plan;
+use olm_plan::{Plan, shell_word};
 use olm_resolver::Resolved;
 use serde_json::Value;
 
@@ -133,7 +133,7 @@ impl Subject {
         let package = &self.subscription.spec.name;
         let failure = Failure::new(Code::NotFound, format!("{package} is not installed"));
         Err(match &self.source {
-            StateSource::Cluster { .. } => failure.hint(format!("olm plan install {package}")),
+            StateSource::Cluster { .. } => failure.hint(format!("olm plan install {}", shell_word(package))),
             StateSource::Offline(_) => failure.hint("set the installed bundle with --installed BUNDLE"),
         })
     }

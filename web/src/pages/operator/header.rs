@@ -1,4 +1,4 @@
-//! The header of an operator's page: its state, one primary action, and at most one banner.
+//! The header of an operator's page: its state, one primary action, at most one banner, and deprecations.
 
 use maud::{Markup, html};
 use olm_api::csv::{CrdDescription, CsvPhase};

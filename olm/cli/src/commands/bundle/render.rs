@@ -1,6 +1,7 @@
 //! `olm bundle render`.
 
 use olm_bundle::{Bundle, BundleError, Manifests, render_fbc_with};
+use olm_plan::shell_word;
 
 use crate::{
     args::BundleRenderArgs,
@@ -52,5 +53,5 @@ fn unreadable(origin: &str, error: &BundleError) -> Failure {
         BundleError::Layout { .. } => Code::NotFound,
         _ => Code::Refused,
     };
-    Failure::new(code, error.to_string()).hint(format!("olm bundle validate {origin}"))
+    Failure::new(code, error.to_string()).hint(format!("olm bundle validate {}", shell_word(origin)))
 }
