@@ -57,6 +57,7 @@ impl Offline {
                 namespace: namespace.unwrap_or(NAMESPACE).to_owned(),
                 kubernetes: args.kube_version.clone(),
                 installed: Vec::new(),
+                group: None,
             },
             source: source.clone(),
         };

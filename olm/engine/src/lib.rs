@@ -37,7 +37,8 @@ pub use change_cache::ChangeCache;
 pub use prepared::prepared;
 pub use preview::{
     Change, Outcome, build_outcome, bundle_of, catalog_content_hash, check_catalog_visible, choose, evaluate,
-    preview, preview_under, resolve, restore_annotations, resume_change, source_of,
+    install_modes, preview, preview_in_group, preview_under, resolve, restore_annotations, resume_change,
+    source_of,
 };
 pub use refusal::{CATALOG_OUT_OF_SIGHT, Refusal};
 pub use snapshot::{Snapshot, Snapshots, Watched, package_of, read_live};

@@ -28,6 +28,8 @@ pub struct AssumedCluster {
     pub kubernetes: Option<Version>,
     /// Bundles that are installed in that namespace.
     pub installed: Vec<BundleEntry>,
+    /// The OperatorGroup of that namespace; a plan creates one where it is absent.
+    pub group: Option<OperatorGroup>,
 }
 
 /// A chosen bundle with the inputs of its plan.
@@ -161,7 +163,10 @@ impl AssumedCluster {
     }
 
     fn plan_over(&self, draft: &Draft<'_>, there: &Live) -> Plan {
-        let groups = groups_in(there);
+        let mut groups = groups_in(there);
+        if groups.is_empty() {
+            groups.extend(self.group.clone());
+        }
         let (rendered, targets) = render(draft, draft.bundle, &groups);
         let previous = draft.previous.and_then(|previous| render(draft, previous, &groups).0.ok());
         let groups: Vec<serde_json::Value> =

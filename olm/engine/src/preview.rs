@@ -12,13 +12,13 @@ use std::{
 };
 
 use kube::{Client, ResourceExt};
-use olm_api::{ClusterServiceVersion, Subscription, names};
-use olm_bundle::Bundle;
+use olm_api::{ClusterServiceVersion, OperatorGroup, Subscription, names};
+use olm_bundle::{Bundle, InstallModes};
 use olm_plan::{AlongRef, Fact, Plan, Policies};
 use olm_resolver::{Action, ChosenBundle, Request, Resolved, resolve_one};
 
 use crate::{
-    Refusal, Snapshot, along,
+    Refusal, Snapshot, along, build,
     catalogs::{CatalogVisibility, LoadedCatalog},
     installed, policies, prepared, request,
     resources::Resources,
@@ -69,9 +69,31 @@ pub async fn preview_under(
     subscription: &Subscription,
     policies: Fact<Policies>,
 ) -> Result<Plan, Refusal> {
+    preview_of(client, catalogs, subscription, policies, None).await
+}
+
+/// As [`preview`], with an OperatorGroup that is created before the Subscription.
+pub async fn preview_in_group(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    group: OperatorGroup,
+) -> Result<Plan, Refusal> {
+    let policies = policies::read(client, &request::namespace(subscription)).await;
+    preview_of(client, catalogs, subscription, policies, Some(group)).await
+}
+
+async fn preview_of(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    policies: Fact<Policies>,
+    new_group: Option<OperatorGroup>,
+) -> Result<Plan, Refusal> {
     let resources = Resources::new(client.clone());
     let namespace = request::namespace(subscription);
-    let snapshot = Snapshot::read(&resources, &namespace, ready(policies)).await?.for_user();
+    let mut snapshot = Snapshot::read(&resources, &namespace, ready(policies)).await?.for_user();
+    snapshot.groups.extend(new_group.map(Arc::new));
     let visibility = CatalogVisibility::of(&namespace, manager_namespace(), &snapshot.groups);
     check_catalog_visible(subscription, &visibility)?;
     let catalogs = &visibility.among(catalogs);
@@ -103,6 +125,19 @@ pub async fn resolve(
     let visibility = CatalogVisibility::of(&namespace, manager_namespace(), &snapshot.groups);
     check_catalog_visible(subscription, &visibility)?;
     choose(&resources, &visibility.among(catalogs), subscription, &snapshot).await
+}
+
+/// The install modes of the version that a Subscription would get.
+///
+/// # Errors
+/// [`Refusal`] when no version can be chosen or its bundle is unreadable.
+pub async fn install_modes(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+) -> Result<InstallModes, Refusal> {
+    let resolved = resolve(client, catalogs, subscription).await?;
+    Ok(build::load(catalogs, &resolved).await?.bundle.install_modes())
 }
 
 /// Checks that the catalog which a Subscription names may be used in its namespace.

@@ -61,27 +61,38 @@ pub async fn rights(client: &Client, operation: Operation, namespace: &str) -> R
     let mut out = Vec::new();
     for (verb, plural, group, namespaced) in needed(operation, creates) {
         let namespace = namespaced.then(|| namespace.to_owned());
-        let attributes = ResourceAttributes {
-            verb: Some(verb.to_owned()),
-            group: Some(group.to_owned()),
-            resource: Some(plural.to_owned()),
-            namespace: namespace.clone(),
-            ..ResourceAttributes::default()
-        };
-        let spec =
-            SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
-        let review = SelfSubjectAccessReview { spec, ..Default::default() };
-        let api = Api::<SelfSubjectAccessReview>::all(client.clone());
-        let answer = api.create(&PostParams::default(), &review).await;
-        let answer = answer.map_err(Error::kube(format!("review access to {plural}")))?;
+        let allowed = is_allowed(client, verb, group, plural, namespace.as_deref()).await?;
         out.push(Right {
             verb: verb.to_owned(),
             resource: if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") },
             namespace,
-            allowed: answer.status.is_some_and(|status| status.allowed),
+            allowed,
         });
     }
     Ok(out)
+}
+
+/// The API server's answer about one right of the caller.
+pub(crate) async fn is_allowed(
+    client: &Client,
+    verb: &str,
+    group: &str,
+    plural: &str,
+    namespace: Option<&str>,
+) -> Result<bool, Error> {
+    let attributes = ResourceAttributes {
+        verb: Some(verb.to_owned()),
+        group: Some(group.to_owned()),
+        resource: Some(plural.to_owned()),
+        namespace: namespace.map(str::to_owned),
+        ..ResourceAttributes::default()
+    };
+    let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+    let review = SelfSubjectAccessReview { spec, ..Default::default() };
+    let api = Api::<SelfSubjectAccessReview>::all(client.clone());
+    let answer = api.create(&PostParams::default(), &review).await;
+    let answer = answer.map_err(Error::kube(format!("review access to {plural}")))?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
 /// Verb, resource, group, and whether the right is one in the operator's namespace.

@@ -20,6 +20,8 @@ use serde_json::{Value, json};
 use crate::{
     error::Error,
     list::list,
+    scoped_group,
+    watch_scope::WatchScope,
     write::{field_manager, merged, patch_subscription},
 };
 
@@ -44,6 +46,8 @@ pub struct InstallRequest {
     pub create_namespace: bool,
     /// Settings for the operator's Deployments (`Subscription.spec.config`).
     pub config: Option<Value>,
+    /// The namespaces to watch; those of the OperatorGroup, or the default of the bundle, when absent.
+    pub watch: Option<WatchScope>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -156,24 +160,30 @@ pub async fn preview_install(
     request: &InstallRequest,
 ) -> Result<Plan, Error> {
     let subscription = requested_subscription(client, catalogs, request).await?;
-    olm_engine::preview(client, catalogs, &subscription).await.map_err(Into::into)
+    let group = scoped_group::new_group(client, catalogs, &subscription, request.watch.as_ref()).await?;
+    scoped_group::preview(client, catalogs, &subscription, group.as_ref()).await
 }
 
 /// Installs a package. A repeated request changes nothing.
 ///
 /// # Errors
 /// As [`preview_install`]; [`Error::Refused`] when a finding blocks the plan, when the namespace does not
-/// exist, or when the package has a Subscription in the namespace with other settings.
+/// exist, when the OperatorGroup or the bundle does not provide the requested scope, or when the package has a Subscription in the namespace with other settings.
 pub async fn install(
     client: &Client,
     catalogs: &[LoadedCatalog],
     request: &InstallRequest,
 ) -> Result<InstallResult, Error> {
     let Requested { fields, result } = requested(client, catalogs, request).await?;
-    let plan = olm_engine::preview(client, catalogs, &result).await?;
+    let group = scoped_group::new_group(client, catalogs, &result, request.watch.as_ref()).await?;
+    let plan = scoped_group::preview(client, catalogs, &result, group.as_ref()).await?;
     Error::refuse_blocked("install", &plan)?;
     let mut created = Vec::new();
     ensure_namespace(client, request, &mut created).await?;
+    // Before the Subscription: a plan that finds no group creates one with the default targets.
+    if let Some(group) = &group {
+        scoped_group::create(client, group, &mut created).await?;
+    }
     let name = fields.name_any();
     let changed = subscribe(client, &fields, &mut created).await?;
     Ok(InstallResult {

@@ -32,11 +32,13 @@ mod pod_failure;
 mod policy;
 mod readable_instances;
 mod revisions;
+mod scoped_group;
 mod settings;
 mod status;
 mod timeline;
 mod uninstall;
 mod wait;
+mod watch_scope;
 mod workloads;
 mod write;
 
@@ -62,6 +64,7 @@ pub use pod_failure::PodFailure;
 pub use policy::{Effect, PolicyTest, Subject, TestedPolicy, Verdict, test_policies};
 pub use readable_instances::{ReadableInstances, readable_instances};
 pub use revisions::{Approval, Revision, RolledBack, approval, history, preview_rollback, rollback};
+pub use scoped_group::preview_scoped;
 pub use settings::{Setting, SettingChange, SettingPreview, preview_set, set};
 pub use status::{Status, rolls_back_to};
 pub use timeline::{Step, StepState, Timeline, timeline};
@@ -70,5 +73,6 @@ pub use uninstall::{
     command as uninstall_command, preview_uninstall, uninstall,
 };
 pub use wait::{Diagnosis, Progress, WaitOptions, wait_installed};
+pub use watch_scope::{Decision, ScopeFacts, ScopeRefusal, WatchScope, decide_group};
 pub use workloads::{DeploymentState, PodState, workloads};
 pub use write::written_by;

@@ -29,6 +29,15 @@ pub fn operator_group_of(groups: &[Value], wanted: &[String]) -> (String, Vec<St
     (name, targets(&namespaces.unwrap_or_default()))
 }
 
+/// Target namespaces in words.
+pub fn watched_namespaces(targets: &[String]) -> String {
+    if targets.is_empty() || targets.iter().any(String::is_empty) {
+        "all namespaces".to_owned()
+    } else {
+        targets.join(", ")
+    }
+}
+
 /// Sorted, without repetition; all namespaces is the empty list.
 fn targets(namespaces: &[String]) -> Vec<String> {
     if namespaces.iter().any(String::is_empty) {

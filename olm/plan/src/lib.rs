@@ -36,7 +36,7 @@ pub use along::{
     DependencyInstall, dependency_installs, subscription as along_subscription, subscription_name,
 };
 pub use demands::{AccessRequest, Answers, Demands, Grant, Missing, Verdict};
-pub use desired::{OPERATOR_GROUP_NAME, claim, operator_group_of};
+pub use desired::{OPERATOR_GROUP_NAME, claim, operator_group_of, watched_namespaces};
 pub use diff::{field_managers, without_secrets};
 pub use digest::{Parts, what_changed};
 pub use facts::{ClusterFacts, CustomObjects, Fact, Identity, Principal, RoleName};

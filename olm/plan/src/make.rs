@@ -134,6 +134,7 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
             .iter()
             .map(|hop| hop.version.as_ref().map_or(hop.name.clone(), ToString::to_string))
             .collect(),
+        watches: input.rendered.map(|_| input.target_namespaces.to_vec()).unwrap_or_default(),
         why: why(resolved),
         dependencies: resolved.dependencies.iter().map(dependency).collect(),
         permissions,

@@ -60,6 +60,9 @@ pub struct Plan {
     pub to: Option<String>,
     /// The upgrade path to the newest reachable version; its first version is `to`.
     pub path: Vec<String>,
+    /// Namespaces that the operator watches, sorted; one empty string means all. Absent in plans of an uninstall.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub watches: Vec<String>,
     /// Why this version was selected.
     pub why: Why,
     /// Dependencies of the bundle and what satisfies them.

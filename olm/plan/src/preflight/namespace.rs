@@ -1,7 +1,7 @@
 //! The namespace of the operator and its OperatorGroup.
 
 use super::{Context, Report};
-use crate::desired::namespace_ref;
+use crate::desired::{namespace_ref, watched_namespaces};
 use crate::finding::{Finding, FindingCode};
 use crate::json::text;
 
@@ -25,7 +25,7 @@ fn operator_groups(context: &Context<'_>) -> Option<Finding> {
             let text = format!(
                 "the namespace has no OperatorGroup; {} will be created, watching {}",
                 crate::desired::OPERATOR_GROUP_NAME,
-                watching(input.target_namespaces)
+                watched_namespaces(input.target_namespaces)
             );
             Some(Finding::new(FindingCode::NoOperatorGroup, subject, text))
         }
@@ -43,13 +43,5 @@ fn operator_groups(context: &Context<'_>) -> Option<Finding> {
                     .fix(format!("kubectl delete operatorgroup {last} -n {namespace}")),
             )
         }
-    }
-}
-
-fn watching(targets: &[String]) -> String {
-    if targets.is_empty() || targets.iter().any(String::is_empty) {
-        "all namespaces".to_owned()
-    } else {
-        targets.join(", ")
     }
 }

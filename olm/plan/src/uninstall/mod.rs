@@ -147,6 +147,7 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
         from: version.or_else(|| name.map(str::to_owned)),
         to: None,
         path: Vec::new(),
+        watches: Vec::new(),
         why: Why::default(),
         dependencies: needs,
         permissions: permissions::delta(input.rendered, None),
