@@ -36,8 +36,7 @@ pub(crate) async fn new_group(
     let groups: Vec<OperatorGroup> = list(client, Some(&namespace)).await?;
     let groups: Vec<Arc<OperatorGroup>> = groups.into_iter().map(Arc::new).collect();
     let missing = missing_namespaces(client, &scope.targets(&namespace), &namespace).await;
-    let facts =
-        ScopeFacts { namespace: &namespace, groups: &groups, modes: Some(&modes), missing: &missing };
+    let facts = ScopeFacts { namespace: &namespace, groups: &groups, modes: Some(&modes), missing: &missing };
     match decide_group(&facts, scope) {
         Decision::Keep(_) => Ok(None),
         Decision::Create(group) => Ok(Some(*group)),

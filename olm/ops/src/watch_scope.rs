@@ -248,7 +248,10 @@ mod tests {
         }
         assert_eq!(read(Some(SingleNamespace), &["a", "a"]), own);
         assert_eq!((read(None, &["b"]), read(Some(SingleNamespace), &["b"])), (single.clone(), single));
-        assert_eq!((read(None, &["b", "a", "b"]), read(Some(MultiNamespace), &["a", "b"])), (multi.clone(), multi));
+        assert_eq!(
+            (read(None, &["b", "a", "b"]), read(Some(MultiNamespace), &["a", "b"])),
+            (multi.clone(), multi)
+        );
         assert_eq!(read(Some(AllNamespaces), &[]), all);
         let wrong: [(InstallMode, &[&str], &str); 5] = [
             (OwnNamespace, &["b"], "install mode OwnNamespace with b, expected none or a"),
@@ -305,7 +308,8 @@ mod tests {
 
     #[test]
     fn a_group_with_a_selector_is_refused_whatever_it_selects_now() {
-        let mut picky = OperatorGroup::clone(&group("own", json!({ "selector": { "matchLabels": { "x": "y" } } })));
+        let mut picky =
+            OperatorGroup::clone(&group("own", json!({ "selector": { "matchLabels": { "x": "y" } } })));
         picky.status = Some(serde_json::from_value(json!({ "namespaces": ["a"] })).unwrap());
         let picky = [Arc::new(picky)];
         for scope in scopes() {
@@ -336,7 +340,11 @@ mod tests {
                     decision => {
                         let refused = refusal(decision);
                         assert_eq!(refused.code, "UnsupportedInstallMode", "{mode:?} {scope:?}");
-                        assert!(refused.text.ends_with(&format!("it supports {}", mode.as_str())), "{}", refused.text);
+                        assert!(
+                            refused.text.ends_with(&format!("it supports {}", mode.as_str())),
+                            "{}",
+                            refused.text
+                        );
                     }
                 }
             }

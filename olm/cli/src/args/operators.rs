@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
-use olm_ops::Operands;
+use olm_bundle::InstallMode;
+use olm_ops::{Operands, WatchScope};
 
 use super::{OutputArgs, WaitArgs, complete, config_setting, duration, version_or_range};
+use crate::exit::{Code, Failure};
 
 /// `olm search`.
 #[derive(Debug, ClapArgs)]
@@ -109,6 +111,8 @@ pub struct InstallArgs {
     /// Fail when the namespace does not exist, instead of creating it.
     #[arg(long)]
     pub no_create_namespace: bool,
+    #[command(flatten)]
+    pub watch: WatchArgs,
     /// Setting of the operator's Deployments, such as env.LOG_LEVEL=debug; may be repeated.
     #[arg(long, value_name = "SETTING=VALUE", value_parser = config_setting)]
     pub set_config: Vec<String>,
@@ -125,12 +129,59 @@ const INSTALL: &str = "\
 Examples:
   olm install etcd -n etcd --wait
   olm install etcd --version '>=0.10.0 <0.12.0' --approval manual
+  olm install etcd -n operators --watch team-a,team-b
   olm install etcd --set-config env.LOG_LEVEL=debug --set-config resources.limits.memory=256Mi
   olm install etcd --dry-run -o yaml
 
 Settings: env.NAME=VALUE, resources.requests.NAME=QUANTITY, resources.limits.NAME=QUANTITY,
 nodeSelector.LABEL=VALUE and toleration=KEY[=VALUE][:EFFECT]. Variables and tolerations replace all
 that an existing installation sets, the others those of the same name.";
+
+/// The namespaces that an operator watches.
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub struct WatchArgs {
+    /// Install mode; when absent that of the OperatorGroup, else own, or all where own is not supported.
+    #[arg(long, value_enum)]
+    pub mode: Option<Mode>,
+    /// Namespaces to watch, separated by commas; one selects mode single, several select mode multi.
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', add = complete::namespaces())]
+    pub watch: Vec<String>,
+}
+
+impl WatchArgs {
+    /// The requested scope of an operator in a namespace; `None` without one.
+    pub fn scope(&self, namespace: &str) -> Result<Option<WatchScope>, Failure> {
+        let scope = WatchScope::requested(self.mode.map(InstallMode::from), &self.watch, namespace);
+        scope.map_err(|why| {
+            Failure::new(Code::Usage, format!("--watch: {why}"))
+                .hint("name the namespaces with --watch NAMESPACE[,NAMESPACE], or omit --mode")
+        })
+    }
+}
+
+/// Install mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Watch the operator's namespace.
+    Own,
+    /// Watch one other namespace.
+    Single,
+    /// Watch several namespaces.
+    Multi,
+    /// Watch all namespaces.
+    All,
+}
+
+impl From<Mode> for InstallMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Own => Self::OwnNamespace,
+            Mode::Single => Self::SingleNamespace,
+            Mode::Multi => Self::MultiNamespace,
+            Mode::All => Self::AllNamespaces,
+        }
+    }
+}
 
 /// Approval of plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -3,7 +3,7 @@
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use olm_version::Version;
 
-use super::{CatalogArgs, GraphFormat, Instances, complete, config_setting, version_or_range};
+use super::{CatalogArgs, GraphFormat, Instances, WatchArgs, complete, config_setting, version_or_range};
 use crate::output::Report;
 
 /// What stands in for the cluster where a command reads a catalog of its own.
@@ -60,6 +60,7 @@ const PLAN_INSTALL: &str = "\
 Examples:
   olm plan install etcd -n etcd
   olm plan install etcd --set-config env.LOG_LEVEL=debug
+  olm plan install etcd -n operators --watch team-a,team-b
   olm plan install etcd --catalog-dir ./catalog --kube-version 1.33
   olm plan install etcd -o json | jq .permissions
 
@@ -98,9 +99,11 @@ pub struct PlanInstallArgs {
     pub set_config: Vec<String>,
     #[command(flatten)]
     pub change: PlanChangeArgs,
+    #[command(flatten)]
+    pub watch: WatchArgs,
 }
 
-/// `olm plan install`, `upgrade`, `rollback`.
+/// `olm plan upgrade`, `rollback`, and the flags that `olm plan install` shares with them.
 #[derive(Debug, ClapArgs)]
 pub struct PlanChangeArgs {
     /// Package, or Subscription of an installed operator.

@@ -72,6 +72,7 @@ fn request(
     };
     let config = olm_ops::parse_config(&args.set_config).map_err(|why| Failure::new(Code::Usage, why))?;
     Ok(InstallRequest {
+        watch: args.watch.scope(&namespace)?,
         config,
         catalog,
         channel: args.channel.clone(),

@@ -11,7 +11,7 @@ use olm_engine::{
     catalogs::LoadedCatalog,
     offline::{AssumedCluster, Draft},
 };
-use olm_ops::{InstallRequest, Installed, Kind};
+use olm_ops::{InstallRequest, Installed, Kind, WatchScope};
 use olm_plan::{Plan, shell_word};
 use olm_resolver::Resolved;
 use serde_json::Value;
@@ -197,6 +197,26 @@ impl Subject {
                 planned.map_err(|refusal| self.refused(refusal))
             }
             StateSource::Offline(offline) => offline.plan(&self.subscription).await,
+        }
+    }
+
+    /// The operator's namespace.
+    pub fn namespace(&self) -> String {
+        self.subscription.metadata.namespace.clone().unwrap_or_default()
+    }
+
+    /// The plan of the Subscription, with a requested scope. Without a cluster the namespace has no OperatorGroup
+    /// that could differ.
+    pub async fn plan_scoped(&mut self, scope: &WatchScope) -> Result<Plan, Failure> {
+        let namespace = self.namespace();
+        match &mut self.source {
+            StateSource::Cluster { client, catalogs } => {
+                olm_ops::preview_scoped(client, catalogs, &self.subscription, scope).await.map_err(Into::into)
+            }
+            StateSource::Offline(offline) => {
+                offline.assumed.group = Some(scope.group(&namespace));
+                offline.plan(&self.subscription).await
+            }
         }
     }
 

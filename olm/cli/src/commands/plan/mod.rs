@@ -5,7 +5,6 @@ mod text;
 use olm_catalog::Package;
 use olm_ops::UninstallOptions;
 use olm_plan::{Op, Plan};
-use serde_json::Value;
 
 use super::{
     catalogs,
@@ -32,7 +31,7 @@ pub async fn run(global: &Global, args: PlanCommandArgs) -> Result<(), Failure> 
     };
     let done = match args.command {
         PlanCommand::Install(args) => install(global, &args).await,
-        PlanCommand::Upgrade(args) => change(global, &args, Change::Upgrade, None).await,
+        PlanCommand::Upgrade(args) => change(global, &args, Change::Upgrade).await,
         PlanCommand::Rollback(args) => rollback(global, &args).await,
         PlanCommand::Uninstall(args) => uninstall(global, &args).await,
     };
@@ -42,34 +41,39 @@ pub async fn run(global: &Global, args: PlanCommandArgs) -> Result<(), Failure> 
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
-    Install,
     Upgrade,
     Rollback,
 }
 
 async fn install(global: &Global, args: &PlanInstallArgs) -> Result<(), Failure> {
+    let change = &args.change;
     let config = olm_ops::parse_config(&args.set_config).map_err(|why| Failure::new(Code::Usage, why))?;
-    change(global, &args.change, Change::Install, config.as_ref()).await
+    let query = Query {
+        package: &change.package,
+        channel: change.channel.as_deref(),
+        version: change.version.as_deref(),
+        config: config.as_ref(),
+        ..Query::default()
+    };
+    let mut subject = Subject::find(global, &change.offline, query).await?;
+    let plan = match args.watch.scope(&subject.namespace())? {
+        Some(scope) => subject.plan_scoped(&scope).await?,
+        None => subject.plan().await?,
+    };
+    finish(&plan, &change.out)
 }
 
-async fn change(
-    global: &Global,
-    args: &PlanChangeArgs,
-    change: Change,
-    config: Option<&Value>,
-) -> Result<(), Failure> {
+async fn change(global: &Global, args: &PlanChangeArgs, change: Change) -> Result<(), Failure> {
     let query = Query {
         package: &args.package,
         channel: args.channel.as_deref(),
         version: args.version.as_deref(),
-        config,
         self_certified: change == Change::Rollback,
-        only_installed: change != Change::Install,
+        only_installed: true,
+        ..Query::default()
     };
     let mut subject = Subject::find(global, &args.offline, query).await?;
-    if change != Change::Install {
-        subject.must_be_installed()?;
-    }
+    subject.must_be_installed()?;
     if change == Change::Rollback && args.version.is_none() {
         let package = subject.package().await?;
         subject.subscription.spec.version = Some(previous(&package, subject.installed_csv())?);
@@ -82,7 +86,7 @@ async fn change(
 async fn rollback(global: &Global, args: &PlanChangeArgs) -> Result<(), Failure> {
     let version = args.version.as_deref();
     if args.offline.source.catalog_dir.is_some() || args.channel.is_some() || version.is_some_and(is_range) {
-        return change(global, args, Change::Rollback, None).await;
+        return change(global, args, Change::Rollback).await;
     }
     let client = context::connect(global).await?;
     let catalogs = catalogs::fetch(client.clone()).await?;

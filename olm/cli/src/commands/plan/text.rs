@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use olm_bundle::permissions::PermissionRule;
-use olm_plan::{Finding, ImageSignature, Level, Op, Plan, PlanAction, PlannedObject, Severity};
+use olm_plan::{
+    Finding, ImageSignature, Level, Op, Plan, PlanAction, PlannedObject, Severity, watched_namespaces,
+};
 
 use crate::{
     output::{by_kind, count},
@@ -20,6 +22,9 @@ pub fn plan_text(plan: &Plan) -> String {
     if plan.path.len() > 1 {
         let hops = plan.path.join(" -> ");
         out += &wrapped("path:      ", "           ", &printable(&format!("{hops} (one version at a time)")));
+    }
+    if !plan.watches.is_empty() {
+        out += &wrapped("watches:   ", "           ", &printable(&watched_namespaces(&plan.watches)));
     }
     if !plan.why.text.is_empty() {
         out += &wrapped("why:       ", "           ", &printable(&plan.why.text));
@@ -252,6 +257,19 @@ mod tests {
             ⚠ HighRightsAdded: ";
         let text = plan_text(&plan(high));
         assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn a_plan_shows_the_watched_namespaces() {
+        let mut plan = plan(json!([]));
+        assert!(!plan_text(&plan).contains("watches:"));
+        for (watches, line) in
+            [(&["a", "b"][..], "watches:   a, b\n"), (&[""][..], "watches:   all namespaces\n")]
+        {
+            plan.watches = watches.iter().map(ToString::to_string).collect();
+            let text = plan_text(&plan);
+            assert!(text.contains(line), "{text}");
+        }
     }
 
     #[test]
