@@ -126,7 +126,7 @@
         const preview = form.querySelector("[formaction]").formAction;
         const answer = await fetch(preview, { method: "POST", body: fields, headers: { Accept: "text/html" }, signal: controller.signal });
         const page = parse(await answer.text());
-        for (const part of [id, "versions", "channel-note", "version-note", "ranges", "namespace-field", "config", "updates", "cli", "install-why", "install-action"]) {
+        for (const part of [id, "versions", "channel-note", "version-note", "ranges", "namespace-field", "watch", "config", "updates", "cli", "install-why", "install-action"]) {
           const fresh = page.querySelector(`#${part}`);
           const old = document.getElementById(part);
           if (!fresh || !old) continue;

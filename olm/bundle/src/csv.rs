@@ -37,6 +37,16 @@ impl InstallMode {
 pub struct InstallModes(BTreeSet<InstallMode>);
 
 impl InstallModes {
+    /// The supported modes of `spec.installModes` of a ClusterServiceVersion.
+    #[must_use]
+    pub fn of(list: &[Value]) -> Self {
+        let modes = list.iter().filter(|mode| mode.get("supported") == Some(&Value::Bool(true)));
+        let known = modes
+            .filter_map(|mode| mode.get("type")?.as_str())
+            .filter_map(|name| InstallMode::ALL.into_iter().find(|mode| mode.as_str() == name));
+        Self(known.collect())
+    }
+
     #[must_use]
     pub fn supports(&self, mode: InstallMode) -> bool {
         self.0.contains(&mode)
@@ -120,15 +130,7 @@ impl Bundle {
 
     #[must_use]
     pub fn install_modes(&self) -> InstallModes {
-        let modes = self
-            .list("/spec/installModes")
-            .iter()
-            .filter(|mode| mode.get("supported") == Some(&Value::Bool(true)));
-        let name = |mode: &Value| mode.get("type").and_then(Value::as_str).map(str::to_owned);
-        let known = modes
-            .filter_map(name)
-            .filter_map(|name| InstallMode::ALL.into_iter().find(|mode| mode.as_str() == name));
-        InstallModes(known.collect())
+        InstallModes::of(self.list("/spec/installModes"))
     }
 
     fn crd_refs(&self, pointer: &str) -> Vec<CrdRef> {

@@ -160,8 +160,7 @@ pub async fn preview_install(
     request: &InstallRequest,
 ) -> Result<Plan, Error> {
     let subscription = requested_subscription(client, catalogs, request).await?;
-    let group = scoped_group::new_group(client, catalogs, &subscription, request.watch.as_ref()).await?;
-    scoped_group::preview(client, catalogs, &subscription, group.as_ref()).await
+    scoped_group::preview_scoped(client, catalogs, &subscription, request.watch.as_ref()).await
 }
 
 /// Installs a package. A repeated request changes nothing.

@@ -19,8 +19,8 @@ use crate::{
 
 const READS: usize = 8;
 
-/// The OperatorGroup to create before the Subscription; `None` when nothing is requested or the existing one
-/// provides the scope.
+/// The OperatorGroup to create before the Subscription; `None` when no scope is requested or the existing group
+/// provides it.
 ///
 /// # Errors
 /// [`Error::Refused`] with the next step, [`Error::Unresolvable`], [`Error::Forbidden`].
@@ -141,17 +141,17 @@ pub(crate) async fn create(
     }
 }
 
-/// Previews a Subscription whose operator watches a requested scope.
+/// Previews a Subscription, with the OperatorGroup that a requested scope needs.
 ///
 /// # Errors
-/// As [`preview_install`](crate::preview_install); [`Error::Refused`] when the OperatorGroup of the namespace or
-/// the bundle does not provide the scope.
+/// [`Error::Refused`] when the OperatorGroup of the namespace or the bundle does not provide the scope;
+/// [`Error::Unresolvable`], [`Error::Forbidden`].
 pub async fn preview_scoped(
     client: &Client,
     catalogs: &[LoadedCatalog],
     subscription: &Subscription,
-    scope: &WatchScope,
+    scope: Option<&WatchScope>,
 ) -> Result<Plan, Error> {
-    let group = new_group(client, catalogs, subscription, Some(scope)).await?;
+    let group = new_group(client, catalogs, subscription, scope).await?;
     preview(client, catalogs, subscription, group.as_ref()).await
 }

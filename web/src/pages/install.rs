@@ -2,6 +2,7 @@
 
 mod config;
 mod fields;
+mod watch;
 
 use std::sync::Arc;
 
@@ -20,7 +21,10 @@ use olm_plan::{Plan, PlanAction, without_secrets};
 use serde::Serialize;
 use serde_json::json;
 
-use self::config::ConfigForm;
+use self::{
+    config::ConfigForm,
+    watch::{WatchForm, WatchView},
+};
 use super::package::{self, Found, Selection, version_of};
 use crate::{
     app::App,
@@ -58,6 +62,7 @@ struct Form {
     manual: Option<bool>,
     policy: Policy,
     range: String,
+    watch: WatchForm,
     config: ConfigForm,
 }
 
@@ -74,6 +79,7 @@ impl Form {
                 _ => Policy::Follow,
             },
             range: text("range").unwrap_or_default(),
+            watch: WatchForm::read(fields),
             config: ConfigForm::read(fields),
         }
     }
@@ -99,6 +105,12 @@ struct Model {
     /// Settings of an existing Subscription that the request does not change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     retained: Vec<String>,
+    /// Whether plans of the resulting Subscription wait for approval.
+    #[serde(skip)]
+    manual: bool,
+    /// The OperatorGroup that is created before the Subscription.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operator_group: Option<serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<Plan>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,6 +194,8 @@ async fn request(found: &Found<'_>, form: &Form, caller: &Caller) -> InstallRequ
         version: form.version(found),
         manual: if starts { Some(true) } else { form.manual },
         create_namespace: !exists,
+        // An invalid one is refused by `check`.
+        watch: form.watch.scope(&namespace).ok().flatten(),
         namespace,
         config: form.config.value(),
         ..InstallRequest::default()
@@ -196,6 +210,10 @@ fn check(request: &InstallRequest, form: &Form) -> Result<(), WebError> {
     if let Some(why) = range_problem(request) {
         return Err(invalid("invalid-version", "Invalid version range", why)
             .hint("enter a range such as `>=0.10.0 <0.12.0`"));
+    }
+    if let Err(why) = form.watch.scope(&request.namespace) {
+        return Err(invalid("invalid-watch", "Invalid namespaces to watch", clean(&why))
+            .hint("enter the names of namespaces, separated by commas"));
     }
     if let Some(why) = form.config.problems().into_values().next() {
         return Err(invalid("invalid-config", "Invalid setting", why));
@@ -241,13 +259,15 @@ async fn show(
     let preview = async {
         check(&request, form)?;
         let requested = olm_ops::requested_subscription(&caller.client, &snapshot.loaded, &request).await?;
-        let plan = olm_engine::preview(&caller.client, &snapshot.loaded, &requested).await;
-        Ok::<_, WebError>((requested, plan.map_err(|refusal| WebError::from(olm_ops::Error::from(refusal)))))
+        let scope = request.watch.as_ref();
+        let plan = olm_ops::preview_scoped(&caller.client, &snapshot.loaded, &requested, scope).await;
+        Ok::<_, WebError>((requested, plan.map_err(WebError::from)))
     };
     let rights = needed_rights(&request);
-    let (preview, namespaces, missing) = tokio::join!(
+    let (preview, namespaces, groups, missing) = tokio::join!(
         preview,
         dynamic::namespaces(&caller.client),
+        watch::groups(&caller.client, &request.namespace),
         rights::all_missing(&caller.client, &rights)
     );
     let (requested, preview) = match preview {
@@ -263,6 +283,7 @@ async fn show(
         .catalog
         .clone()
         .unwrap_or_else(|| CatalogRef { namespace: String::new(), name: String::new() });
+    let watch = WatchView::new(&form.watch, &request, &found, groups, &namespaces);
     let (plan, problem) = match preview {
         Ok(plan) => (Some(plan), None),
         Err(error) => (None, Some(error)),
@@ -278,14 +299,15 @@ async fn show(
         deprecated: found.deprecated(),
         retained: retained(&request, &result),
         subscription: shown(&result),
+        manual: result.spec.install_plan_approval == Approval::Manual,
+        operator_group: watch.new_group.as_ref().map(|group| json!(group)),
         plan,
         problem: problem.as_ref().map(|p| p.why.clone()),
         hint: problem.as_ref().and_then(|p| p.hint.clone()),
         why_not,
         request,
     };
-    let manual = result.spec.install_plan_approval == Approval::Manual;
-    let body = view(&model, manual, &found, form, &namespaces, caller, failed.as_ref());
+    let body = view(&model, &found, form, &watch, &namespaces, caller, failed.as_ref());
     let title = format!("Install {}", found.card.display_name);
     let status = failed.as_ref().map_or(StatusCode::OK, |f| f.status);
     Ok(caller.answer(Page::new(&title, Section::Catalog, body).status(status), &model))
@@ -366,17 +388,26 @@ fn command(
     if !request.create_namespace {
         out.push_str(" --no-create-namespace");
     }
+    if let Some(scope) = &request.watch {
+        out.push_str(&watch::flags(scope));
+    }
     for (_, setting) in form.config.assignments() {
         out.push_str(&format!(" --set-config {}", word(&setting)));
     }
     out
 }
 
+/// The objects that the installation creates.
+fn yaml(model: &Model) -> String {
+    let objects = model.operator_group.iter().chain([&model.subscription]);
+    objects.map(dynamic::yaml).collect::<Vec<_>>().join("---\n")
+}
+
 fn view(
     model: &Model,
-    manual: bool,
     found: &Found<'_>,
     form: &Form,
+    watch: &WatchView,
     namespaces: &[String],
     caller: &Caller,
     failed: Option<&WebError>,
@@ -404,11 +435,12 @@ fn view(
                 (fields::channel_and_version(found, form))
                 (fields::version_policy(form, range_problem(&model.request).as_deref()))
                 (fields::namespace(&model.request, namespaces))
+                (watch.fieldset(&form.watch, &model.request.namespace))
                 fieldset.field #updates {
                     legend { "Updates" }
-                    (field::radio("updates", "automatic", !manual, &html! { "Automatic" },
+                    (field::radio("updates", "automatic", !model.manual, &html! { "Automatic" },
                         &html! { "New versions in the channel are installed automatically." }))
-                    (field::radio("updates", "manual", manual, &html! { "Manual" },
+                    (field::radio("updates", "manual", model.manual, &html! { "Manual" },
                         &html! { "Every plan requires approval, including the first." }))
                 }
                 (fields::config(&form.config))
@@ -451,7 +483,7 @@ fn view(
                     summary { "Command and YAML" }
                     div.body {
                         (parts::copyable("copy-command", "Command", &model.command))
-                        (parts::copyable("copy-yaml", "YAML", &dynamic::yaml(&model.subscription)))
+                        (parts::copyable("copy-yaml", "YAML", &yaml(model)))
                     }
                 }
             }

@@ -80,9 +80,21 @@ pub(crate) fn problem(id: &str, text: &str) -> Markup {
 
 /// An option of a radio group.
 pub(crate) fn radio(name: &str, value: &str, checked: bool, label: &Markup, help: &Markup) -> Markup {
+    choice(name, value, checked, false, label, help)
+}
+
+/// An option of a radio group that may be unavailable; `help` has the reason.
+pub(crate) fn choice(
+    name: &str,
+    value: &str,
+    checked: bool,
+    disabled: bool,
+    label: &Markup,
+    help: &Markup,
+) -> Markup {
     html! {
         label.choice {
-            input type="radio" name=(name) value=(value) checked[checked];
+            input type="radio" name=(name) value=(value) checked[checked] disabled[disabled];
             span { (label) small { (help) } }
         }
     }

@@ -3,7 +3,7 @@
 mod objects;
 
 use maud::{Markup, html};
-use olm_plan::{Plan, Severity, SignatureVerdict};
+use olm_plan::{Plan, Severity, SignatureVerdict, watched_namespaces};
 
 use super::{
     glyph::Glyph,
@@ -79,6 +79,7 @@ fn summary(plan: &Plan) -> Markup {
                 }
             }
             @if !plan.why.text.is_empty() { p.muted { (sentence(&clean(&plan.why.text))) } }
+            @if !plan.watches.is_empty() { p.muted { "Watches " (clean(&watched_namespaces(&plan.watches))) "." } }
         }
     }
 }
