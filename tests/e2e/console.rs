@@ -300,7 +300,7 @@ fn printed_commands_do_what_the_pages_do() {
             let words: Vec<&str> = command.split_whitespace().skip(1).collect();
             cluster.olm_ok(&words).with_context(|| command.clone()).map(drop)
         };
-        run(&format!("{base}{install}?namespace={ns}&version=0.10.1"), "olm install").await?;
+        run(&format!("{base}{install}?namespace={ns}&version=0.10.1&watch=own"), "olm install").await?;
         run(&home, "olm approve").await?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
         for (change, starts) in [

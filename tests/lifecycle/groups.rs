@@ -1,7 +1,8 @@
 //! OperatorGroups: watched namespaces, and the rights of an installation.
 
-use anyhow::{Result, ensure};
-use olm_tests::inprocess::{Call, Catalog, Fault, World, condition, crd, text};
+use anyhow::{Context as _, Result, ensure};
+use olm_ops::{Error, InstallRequest, InstallResult, WatchScope};
+use olm_tests::inprocess::{Call, Catalog, Fault, OLM, World, condition, crd, text};
 use serde_json::{Value, json};
 
 use crate::{a_crd, op, scenario, without_rights};
@@ -407,5 +408,103 @@ fn different_apis_in_the_same_namespaces_do_not_conflict() {
         world.apply(&without_rights("1.0.0").owns(b).manifest("two")).await?;
         world.csv("one", "a.v1.0.0", "Succeeded").await?;
         world.csv("two", "a.v1.0.0", "Succeeded").await.map(drop)
+    });
+}
+
+async fn install_watching(
+    world: &World,
+    catalog: &Catalog,
+    namespace: &str,
+    watch: WatchScope,
+) -> Result<InstallResult, Error> {
+    let request =
+        InstallRequest { create_namespace: true, watch: Some(watch), ..InstallRequest::new("a", namespace) };
+    olm_ops::install(&world.client, &[catalog.served_as(OLM, "catalog")], &request).await
+}
+
+/// The namespaces requested at the installation become the OperatorGroup, the annotation that the pods read, and
+/// the plan that the manager applies.
+#[test]
+fn an_installation_watches_the_requested_namespaces() {
+    scenario(async |world, _manager| {
+        let modes = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"];
+        let catalog = Catalog::chain(&[&op("1.0.0").modes(&modes)]);
+        world.publish("catalog", &catalog).await?;
+        for name in ["one", "two"] {
+            world.namespace(name).await?;
+        }
+        let cases = [
+            ("own", WatchScope::OwnNamespace, json!(["own"]), "own"),
+            ("single", WatchScope::SingleNamespace("one".into()), json!(["one"]), "one"),
+            (
+                "multi",
+                WatchScope::MultiNamespace(vec!["one".into(), "two".into()]),
+                json!(["one", "two"]),
+                "one,two",
+            ),
+            ("all", WatchScope::AllNamespaces, Value::Null, ""),
+        ];
+        for (namespace, watch, targets, annotation) in cases {
+            let done = install_watching(&world, &catalog, namespace, watch.clone()).await?;
+            ensure!(done.created.contains(&"OperatorGroup olm-operators".to_owned()), "{:?}", done.created);
+            world.installed(namespace, "a", "a.v1.0.0").await?;
+            let group = world.get("OperatorGroup", namespace, "olm-operators").await?;
+            ensure!(group["spec"]["targetNamespaces"] == targets, "{namespace}: {}", group["spec"]);
+            ensure!(world.list("OperatorGroup", namespace).await?.len() == 1, "{namespace}");
+            world
+                .until("Deployment", namespace, "a", |d| {
+                    text(d, "/spec/template/metadata/annotations/olm.targetNamespaces") == annotation
+                })
+                .await?;
+            // the manager applied the previewed plan
+            let plans = world.list("InstallPlan", namespace).await?;
+            let plan = plans.first().context("no plan")?;
+            ensure!(plan["spec"]["planDigest"] == done.plan.digest.as_str(), "{namespace}: {}", plan["spec"]);
+            // a repeated request changes nothing
+            let again = install_watching(&world, &catalog, namespace, watch).await?;
+            ensure!(!again.changed, "{namespace}: {:?}", again.created);
+            // one operator at a time: two that provide the same API to one namespace conflict
+            world.delete("Subscription", namespace, "a").await?;
+            world.delete("ClusterServiceVersion", namespace, "a.v1.0.0").await?;
+            world.gone("ClusterServiceVersion", namespace, "a.v1.0.0").await?;
+        }
+        Ok(())
+    });
+}
+
+/// Nothing is written when the requested namespaces are not those of the existing group, or do not exist.
+#[test]
+fn an_installation_does_not_change_an_operator_group() {
+    scenario(async |world, _manager| {
+        let catalog = Catalog::chain(&[&op("1.0.0").modes(&["OwnNamespace", "SingleNamespace"])]);
+        world.publish("catalog", &catalog).await?;
+        world.home("ns").await?;
+        let before = world.get("OperatorGroup", "ns", "own").await?;
+        let refusal = async |namespace: &str, watch: WatchScope| match install_watching(
+            &world, &catalog, namespace, watch,
+        )
+        .await
+        {
+            Err(Error::Refused { code, text, .. }) => Ok((code, text)),
+            other => anyhow::bail!("{other:?}"),
+        };
+        let (code, text) = refusal("ns", WatchScope::SingleNamespace("olm".into())).await?;
+        ensure!(code == "OperatorGroupDiffers" && text.contains("OperatorGroup ns/own watches ns"), "{text}");
+        let (code, text) = refusal("ns", WatchScope::AllNamespaces).await?;
+        ensure!(code == "UnsupportedInstallMode", "{text}");
+        let (code, text) = refusal("fresh", WatchScope::SingleNamespace("absent".into())).await?;
+        ensure!(code == "WatchedNamespaceMissing" && text.contains("absent"), "{text}");
+        ensure!(
+            world.find("Namespace", "", "fresh").await?.is_none(),
+            "a refused installation made a namespace"
+        );
+        ensure!(world.list("Subscription", "ns").await?.is_empty());
+        let after = world.get("OperatorGroup", "ns", "own").await?;
+        ensure!(after["spec"] == before["spec"], "{}", after["spec"]);
+        // and the same targets are kept
+        install_watching(&world, &catalog, "ns", WatchScope::OwnNamespace).await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        ensure!(world.list("OperatorGroup", "ns").await?.len() == 1);
+        Ok(())
     });
 }

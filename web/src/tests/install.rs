@@ -223,3 +223,102 @@ async fn a_repeated_installation_shows_and_keeps_the_settings_of_the_subscriptio
     assert_eq!(spec["config"]["env"][0]["value"], "hunter2");
     assert_eq!(spec["config"]["nodeSelector"], json!({"zone": "b"}));
 }
+
+fn group(fake: &Fake, namespace: &str, name: &str) -> Option<serde_json::Value> {
+    let path = format!("/apis/operators.coreos.com/v1/namespaces/{namespace}/operatorgroups/{name}");
+    Some(fake.get(&path)?["spec"].clone())
+}
+
+#[tokio::test]
+async fn the_selected_namespaces_become_an_operator_group() {
+    let (browser, fake) = Browser::etcd().await;
+    let cases = [
+        ("own-ns", "own", "", json!({"targetNamespaces": ["own-ns"]}), "--mode own"),
+        ("one-ns", "single", "default", json!({"targetNamespaces": ["default"]}), "--watch default"),
+    ];
+    for (namespace, mode, names, spec, flags) in cases {
+        let fields = [("namespace", namespace), ("watch", mode), ("watch-namespaces", names)];
+        // the review shows the scope and the group
+        let page = browser.post(&format!("{PAGE}/preview"), &fields).await.text;
+        assert!(page.contains("olm-operators will be created, watching"), "{page}");
+        assert!(page.contains(flags) && page.contains("kind: OperatorGroup"), "{page}");
+        assert!(page.contains(&format!("name=\"watch\" value=\"{mode}\" checked")), "{page}");
+        assert_eq!(group(&fake, namespace, "olm-operators"), None, "a preview creates nothing");
+        let done = browser.post(PAGE, &fields).await;
+        assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+        assert_eq!(group(&fake, namespace, "olm-operators"), Some(spec));
+        assert_eq!(made(&fake, namespace)["name"], "etcd");
+    }
+    // and without a selection the plan makes the group
+    browser.post(PAGE, &[("namespace", "default-ns"), ("watch", ""), ("watch-namespaces", "default")]).await;
+    assert_eq!(group(&fake, "default-ns", "olm-operators"), None);
+    assert_eq!(made(&fake, "default-ns")["name"], "etcd");
+}
+
+#[tokio::test]
+async fn namespaces_that_cannot_be_watched_are_reported_at_their_field() {
+    let (browser, fake) = Browser::etcd().await;
+    for (mode, names, why) in [
+        ("single", "Not_A_Name", "is not a valid namespace name"),
+        ("single", "", "expected one"),
+        ("single", "a<b>", "a&lt;b&gt;"),
+        ("single", "absent", "watched namespaces do not exist: absent"),
+        ("multi", "default, olm", "the bundle does not support MultiNamespace for default, olm"),
+        ("all", "", "the bundle does not support AllNamespaces for all namespaces"),
+    ] {
+        let fields = [("namespace", "fresh"), ("watch", mode), ("watch-namespaces", names)];
+        let page = browser.post(PAGE, &fields).await;
+        assert!(page.status.is_client_error(), "{mode} {names}: {}", page.text);
+        let at = page.text.find("id=\"watch-namespaces-problem\"").unwrap_or_else(|| panic!("{}", page.text));
+        assert!(page.text[at..].contains(why), "{why}: {}", page.text);
+        assert!(page.text.contains(&format!("name=\"watch\" value=\"{mode}\" checked>")), "{}", page.text);
+        if mode == "multi" {
+            assert!(page.text.contains("value=\"default, olm\""), "{}", page.text);
+        }
+    }
+    assert!(!fake.paths().iter().any(|path| path.contains("/fresh")), "{:?}", fake.paths());
+    // modes that the version does not support are disabled, with the reason
+    let page = browser.get(&format!("{PAGE}?namespace=fresh")).await.text;
+    assert_eq!(page.matches("Not supported by this version.").count(), 2, "{page}");
+    assert!(page.contains("name=\"watch\" value=\"all\" disabled"), "{page}");
+    assert!(page.contains("name=\"watch\" value=\"own\">"), "{page}");
+}
+
+#[tokio::test]
+async fn an_existing_operator_group_is_the_default_and_is_not_changed() {
+    let (browser, fake) = Browser::etcd().await;
+    fake.insert("/api/v1/namespaces/team", json!({"metadata": {"name": "team"}}));
+    let spec = json!({"targetNamespaces": ["default"]});
+    fake.insert(
+        "/apis/operators.coreos.com/v1/namespaces/team/operatorgroups/mine",
+        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+            "metadata": {"name": "mine", "namespace": "team"}, "spec": spec}),
+    );
+    let page = browser.get(&format!("{PAGE}?namespace=team")).await.text;
+    assert!(page.contains("OperatorGroup mine watches default."), "{page}");
+    assert!(page.contains("name=\"watch\" value=\"own\" disabled"), "{page}");
+    assert!(page.contains("name=\"watch\" value=\"single\">"), "{page}");
+    assert!(page.contains("name=\"watch-namespaces\" value=\"default\""), "{page}");
+    // another scope is refused
+    let page = browser.post(PAGE, &[("namespace", "team"), ("watch", "own")]).await;
+    assert_eq!(page.status, StatusCode::CONFLICT, "{}", page.text);
+    assert!(page.text.contains("OperatorGroup team/mine watches default, expected team"), "{}", page.text);
+    assert!(!fake.paths().iter().any(|path| path.contains("/team/subscriptions/")));
+    // and the same one is kept
+    let same = [("namespace", "team"), ("watch", "single"), ("watch-namespaces", "default")];
+    let done = browser.post(PAGE, &same).await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    assert_eq!((group(&fake, "team", "mine"), group(&fake, "team", "olm-operators")), (Some(spec), None));
+}
+
+#[tokio::test]
+async fn the_preview_names_the_missing_right_to_create_the_group() {
+    let (browser, fake) = Browser::etcd().await;
+    fake.deny("operatorgroups");
+    let page = browser.get(&format!("{PAGE}?namespace=fresh&watch=own")).await.text;
+    let why = "you may not create operatorgroups.operators.coreos.com in namespace fresh";
+    assert!(page.contains(why) && page.contains("id=\"install\" disabled"), "{page}");
+    let done = browser.post(PAGE, &[("namespace", "fresh"), ("watch", "own")]).await;
+    assert_eq!(done.status, StatusCode::FORBIDDEN, "{}", done.text);
+    assert!(!fake.paths().iter().any(|path| path.contains("/fresh")));
+}

@@ -85,6 +85,8 @@ async fn printed_commands_are_listed() {
         "/catalogs/olm/community".to_owned(),
         "/catalogs/olm/community/remove".to_owned(),
         format!("{install}?namespace=fresh"),
+        format!("{install}?namespace=fresh&watch=own"),
+        format!("{install}?namespace=fresh&watch=single&watch-namespaces=default"),
         format!("{install}?namespace=fresh&version=0.10.1"),
         format!("{install}?namespace=default&channel=alpha&updates=manual"),
         format!("{install}?namespace=fresh&policy=pin&version=0.10.1"),

@@ -211,7 +211,9 @@ impl Subject {
         let namespace = self.namespace();
         match &mut self.source {
             StateSource::Cluster { client, catalogs } => {
-                olm_ops::preview_scoped(client, catalogs, &self.subscription, Some(scope)).await.map_err(Into::into)
+                olm_ops::preview_scoped(client, catalogs, &self.subscription, Some(scope))
+                    .await
+                    .map_err(Into::into)
             }
             StateSource::Offline(offline) => {
                 offline.assumed.group = Some(scope.group(&namespace));

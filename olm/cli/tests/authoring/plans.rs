@@ -328,6 +328,38 @@ fn a_plan_of_an_installation_has_the_settings_of_the_deployments() {
 }
 
 #[test]
+fn a_plan_shows_the_requested_namespaces() {
+    let dir = repository();
+    let path = dir.path().to_str().unwrap();
+    let plan = |flags: &[&str]| {
+        olm(&[&["plan", "install", "widget", "-n", "shop", "--catalog-dir", path], flags].concat())
+    };
+    for (flags, watches) in [(&["--mode", "own"][..], "shop"), (&["--watch", "shop"][..], "shop")] {
+        let ran = plan(flags);
+        assert_eq!(ran.code, Some(0), "{flags:?}: {}", ran.err);
+        assert!(ran.out.contains(&format!("\nwatches:   {watches}\n")), "{flags:?}: {}", ran.out);
+    }
+    // a mode that the bundle does not support blocks the plan
+    let ran = plan(&["--mode", "all"]);
+    assert_eq!(ran.code, Some(4), "{}", ran.err);
+    assert!(ran.out.contains("UnsupportedInstallMode"), "{}", ran.out);
+    // and flags that contradict each other are an error of usage
+    for (flags, why) in [
+        (&["--mode", "all", "--watch", "a"][..], "install mode AllNamespaces with a, expected none"),
+        (
+            &["--mode", "multi", "--watch", "a"][..],
+            "install mode MultiNamespace with a, expected at least two",
+        ),
+        (&["--mode", "single"][..], "install mode SingleNamespace with none, expected one"),
+        (&["--watch", "a,B"][..], "`B` is not a valid namespace name"),
+    ] {
+        let ran = plan(flags);
+        assert_eq!(ran.code, Some(2), "{flags:?}: {}", ran.err);
+        assert!(ran.err.contains(&format!("--watch: {why}")) && ran.err.contains("hint: "), "{}", ran.err);
+    }
+}
+
+#[test]
 fn a_plan_from_a_bundle_that_left_the_catalog_lists_unchecked_facts() {
     let dir = repository();
     std::fs::remove_dir_all(dir.path().join("operators/widget/1.0.0")).unwrap();
