@@ -73,6 +73,6 @@ pub use uninstall::{
     command as uninstall_command, preview_uninstall, uninstall,
 };
 pub use wait::{Diagnosis, Progress, WaitOptions, wait_installed};
-pub use watch_scope::{Decision, ScopeFacts, ScopeRefusal, WatchScope, decide_group};
+pub use watch_scope::{GroupDecision, ScopeFacts, ScopeRefusal, WatchScope, decide_group};
 pub use workloads::{DeploymentState, PodState, workloads};
 pub use write::written_by;

@@ -13,7 +13,7 @@ use crate::{
     can_i,
     error::Error,
     list::list,
-    watch_scope::{Decision, ScopeFacts, WatchScope, decide_group},
+    watch_scope::{GroupDecision, ScopeFacts, WatchScope, decide_group},
     write::field_manager,
 };
 
@@ -38,9 +38,9 @@ pub(crate) async fn new_group(
     let missing = missing_namespaces(client, &scope.targets(&namespace), &namespace).await;
     let facts = ScopeFacts { namespace: &namespace, groups: &groups, modes: Some(&modes), missing: &missing };
     match decide_group(&facts, scope) {
-        Decision::Keep(_) => Ok(None),
-        Decision::Create(group) => Ok(Some(*group)),
-        Decision::Refuse(refusal) => Err(Error::Refused {
+        GroupDecision::Keep(_) => Ok(None),
+        GroupDecision::Create(group) => Ok(Some(*group)),
+        GroupDecision::Refuse(refusal) => Err(Error::Refused {
             code: refusal.code.to_owned(),
             text: format!("failed to install {}: {}", subscription.spec.name, refusal.text),
             fix: Some(refusal.fix),

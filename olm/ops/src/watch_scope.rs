@@ -113,7 +113,7 @@ pub struct ScopeFacts<'a> {
 
 /// What an installation does about the OperatorGroup.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Decision {
+pub enum GroupDecision {
     /// The existing OperatorGroup provides the scope.
     Keep(String),
     Create(Box<OperatorGroup>),
@@ -137,9 +137,9 @@ const MISSING: &str = "WatchedNamespaceMissing";
 /// Decides about the OperatorGroup of a namespace. An existing one is never changed: it applies to all operators
 /// of the namespace.
 #[must_use]
-pub fn decide_group(facts: &ScopeFacts<'_>, scope: &WatchScope) -> Decision {
+pub fn decide_group(facts: &ScopeFacts<'_>, scope: &WatchScope) -> GroupDecision {
     let (namespace, targets) = (facts.namespace, scope.targets(facts.namespace));
-    let refuse = |code, text, fix| Decision::Refuse(ScopeRefusal { code, text, fix });
+    let refuse = |code, text, fix| GroupDecision::Refuse(ScopeRefusal { code, text, fix });
     if let Some(modes) = facts.modes
         && modes.check(namespace, &targets).is_err()
     {
@@ -158,14 +158,14 @@ pub fn decide_group(facts: &ScopeFacts<'_>, scope: &WatchScope) -> Decision {
             let fix = format!("run `kubectl create namespace {}`", facts.missing[0]);
             refuse(MISSING, text, fix)
         }
-        [] => Decision::Create(Box::new(scope.group(namespace))),
+        [] => GroupDecision::Create(Box::new(scope.group(namespace))),
         [group] => {
             let name = group.name_any();
             let by_label = group.spec.target_namespaces.is_empty() && !group.spec.is_global();
             let present = if by_label {
                 "selects its namespaces by label".to_owned()
             } else if of_group(group) == targets {
-                return Decision::Keep(name);
+                return GroupDecision::Keep(name);
             } else {
                 format!("watches {}", watched_namespaces(&of_group(group)))
             };
@@ -221,13 +221,13 @@ mod tests {
         ]
     }
 
-    fn decide(scope: &WatchScope, groups: &[Arc<OperatorGroup>]) -> Decision {
+    fn decide(scope: &WatchScope, groups: &[Arc<OperatorGroup>]) -> GroupDecision {
         decide_group(&ScopeFacts { namespace: "a", groups, modes: None, missing: &[] }, scope)
     }
 
-    fn refusal(decision: Decision) -> ScopeRefusal {
+    fn refusal(decision: GroupDecision) -> ScopeRefusal {
         match decision {
-            Decision::Refuse(refusal) => refusal,
+            GroupDecision::Refuse(refusal) => refusal,
             other => panic!("{other:?}"),
         }
     }
@@ -270,7 +270,7 @@ mod tests {
     fn without_a_group_each_scope_creates_its_own() {
         let targets: [&[&str]; 4] = [&["a"], &["b"], &["a", "b"], &[]];
         for (scope, targets) in scopes().iter().zip(targets) {
-            let Decision::Create(group) = decide(scope, &[]) else { panic!("{scope:?}") };
+            let GroupDecision::Create(group) = decide(scope, &[]) else { panic!("{scope:?}") };
             assert_eq!(group.name_any(), OPERATOR_GROUP_NAME);
             assert_eq!(group.metadata.namespace.as_deref(), Some("a"));
             assert_eq!(group.spec.target_namespaces, targets, "{scope:?}");
@@ -291,7 +291,7 @@ mod tests {
             for (wanted, scope) in scopes().iter().enumerate() {
                 let decision = decide(scope, &[group("own", spec.clone())]);
                 if at == wanted {
-                    assert_eq!(decision, Decision::Keep("own".into()), "{scope:?}");
+                    assert_eq!(decision, GroupDecision::Keep("own".into()), "{scope:?}");
                 } else {
                     assert_eq!(refusal(decision).code, OTHER_TARGETS, "{spec} {scope:?}");
                 }
@@ -336,7 +336,7 @@ mod tests {
                 let facts = ScopeFacts { namespace: "a", groups: &[], modes: Some(&modes), missing: &[] };
                 match decide_group(&facts, scope) {
                     // several namespaces with the own one need both modes
-                    Decision::Create(_) => assert!(at == wanted && wanted != 2, "{mode:?} {scope:?}"),
+                    GroupDecision::Create(_) => assert!(at == wanted && wanted != 2, "{mode:?} {scope:?}"),
                     decision => {
                         let refused = refusal(decision);
                         assert_eq!(refused.code, "UnsupportedInstallMode", "{mode:?} {scope:?}");
@@ -362,6 +362,6 @@ mod tests {
         // the targets of an existing group are as its author wants them
         let groups = [group("own", json!({ "targetNamespaces": ["b"] }))];
         let facts = ScopeFacts { groups: &groups, ..facts };
-        assert_eq!(decide_group(&facts, &scope), Decision::Keep("own".into()));
+        assert_eq!(decide_group(&facts, &scope), GroupDecision::Keep("own".into()));
     }
 }

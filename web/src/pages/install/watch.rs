@@ -8,7 +8,7 @@ use olm_api::OperatorGroup;
 use olm_bundle::{InstallMode, InstallModes};
 use olm_engine::targets::of_group;
 use olm_kube_schema::names::is_dns_label;
-use olm_ops::{Decision, InstallRequest, ScopeFacts, WatchScope, decide_group};
+use olm_ops::{GroupDecision, InstallRequest, ScopeFacts, WatchScope, decide_group};
 use olm_plan::watched_namespaces;
 
 use crate::{
@@ -101,9 +101,9 @@ impl WatchView {
                 let facts =
                     ScopeFacts { namespace: own, groups: &groups, modes: modes.as_ref(), missing: &missing };
                 match decide_group(&facts, &scope) {
-                    Decision::Keep(_) => (None, None),
-                    Decision::Create(group) => (Some(*group), None),
-                    Decision::Refuse(refusal) => (None, Some(clean(&refusal.text))),
+                    GroupDecision::Keep(_) => (None, None),
+                    GroupDecision::Create(group) => (Some(*group), None),
+                    GroupDecision::Refuse(refusal) => (None, Some(clean(&refusal.text))),
                 }
             }
         };
