@@ -25,8 +25,8 @@ run() {
     [ "${PIPESTATUS[0]}" -eq 0 ] || status=1
 }
 : >"$log"
-# All but two of the test programs, one after the other.
-run --lib --bins --test '[!e]*' --test 'e[!2t]*' -- --show-output "$@"
+# All but three of the test programs (e2e, etcd and lifecycle), one after the other.
+run --lib --bins --test '[!el]*' --test 'e[!2t]*' --test 'l[!i]*' -- --show-output "$@"
 run --doc -- --show-output "$@"
 # The scenarios of etcd are played on the etcd of this machine, and eight of them once more on the newest 3.5: clusters of all sizes, a
 # process that is killed, members that lose their data (also the first one, whose log says so in other words than that of 3.4), one that
@@ -40,8 +40,8 @@ if [ $# -eq 0 ] && [ -z "${OLM_TEST_ETCD_VERSION:-}" ]; then
     [ "$newest" != "$(etcd --version 2>/dev/null | sed -n 's/^etcd Version: //p')" ] || newest=
 fi
 scenarios() { ${CARGO:-cargo} test --workspace --test etcd -- --show-output "$@"; }
-# Those two wait for real processes most of their time: side by side.
-beside=$log.etcd
+# Those wait for real processes most of their time, and e2e takes as long as the two others one after the other: side by side.
+beside=$log.beside
 {
     ended=0
     scenarios "$@" || ended=1
@@ -49,6 +49,7 @@ beside=$log.etcd
         printf '\n== Scenarios of etcd once more, on etcd %s: %s\n' "$newest" "${again[*]}"
         OLM_TEST_ETCD_VERSION=$newest scenarios "${again[@]}" || ended=1
     fi
+    ${CARGO:-cargo} test --workspace --test lifecycle -- --show-output "$@" || ended=1
     exit "$ended"
 } >"$beside" 2>&1 &
 run --test e2e -- --show-output "$@"
