@@ -142,7 +142,7 @@ that an existing installation sets, the others those of the same name.";
 pub struct WatchArgs {
     /// Install mode; when absent that of the OperatorGroup, else own, or all where own is not supported.
     #[arg(long, value_enum)]
-    pub mode: Option<Mode>,
+    pub mode: Option<WatchMode>,
     /// Namespaces to watch, separated by commas; one selects mode single, several select mode multi.
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', add = complete::namespaces())]
     pub watch: Vec<String>,
@@ -161,7 +161,7 @@ impl WatchArgs {
 
 /// Install mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
+pub enum WatchMode {
     /// Watch the operator's namespace.
     Own,
     /// Watch one other namespace.
@@ -172,13 +172,13 @@ pub enum Mode {
     All,
 }
 
-impl From<Mode> for InstallMode {
-    fn from(mode: Mode) -> Self {
+impl From<WatchMode> for InstallMode {
+    fn from(mode: WatchMode) -> Self {
         match mode {
-            Mode::Own => Self::OwnNamespace,
-            Mode::Single => Self::SingleNamespace,
-            Mode::Multi => Self::MultiNamespace,
-            Mode::All => Self::AllNamespaces,
+            WatchMode::Own => Self::OwnNamespace,
+            WatchMode::Single => Self::SingleNamespace,
+            WatchMode::Multi => Self::MultiNamespace,
+            WatchMode::All => Self::AllNamespaces,
         }
     }
 }

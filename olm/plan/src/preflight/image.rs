@@ -129,18 +129,6 @@ mod tests {
     }
 
     #[test]
-    fn a_command_has_no_name_that_a_shell_interprets() {
-        for image in ["localhost/acme/thing_a-b.c:1", "localhost/thing@sha256:00"] {
-            assert_eq!(in_command(image), image);
-        }
-        for image in
-            ["localhost/$(id)", "localhost/a;id", "localhost/a b", "localhost/a\nb", "localhost/`id`"]
-        {
-            assert_eq!(in_command(image), "IMAGE", "{image}");
-        }
-    }
-
-    #[test]
     fn nodes_report_complete_names() {
         for (image, names) in [
             ("localhost/thing:1", vec!["localhost/thing:1"]),

@@ -99,7 +99,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
                     .severity(if conditional { Severity::Warn } else { Severity::Block })
                     .fix(format!(
                         "kubectl get endpointslices -n {} -l {}",
-                        shell_word(namespace),
+                        shell_word(&namespace),
                         shell_word(&format!("kubernetes.io/service-name={name}"))
                     )),
             );
