@@ -4,7 +4,7 @@ use http::StatusCode;
 use olm_catalog::Catalog;
 use serde_json::json;
 
-use super::{Browser, cluster, console, fake::Fake, loaded};
+use super::{Browser, cluster, console, fake::Fake, lifecycle, loaded};
 
 const PAGE: &str = "/install/olm.community/etcd";
 const RANGE: (&str, &str) = ("range", ">=0.10.0 <0.11.0");
@@ -201,6 +201,7 @@ async fn a_repeated_installation_shows_and_keeps_the_settings_of_the_subscriptio
         object["spec"]["config"] =
             json!({"env": [{"name": "DB_PASSWORD", "value": "hunter2"}], "nodeSelector": {"zone": "a"}});
     });
+    lifecycle::watch_one_namespace(&fake);
     // given no choice of the approval, then that of the Subscription is selected
     let path = format!("{PAGE}?namespace=etcd");
     let page = browser.get(&path).await;

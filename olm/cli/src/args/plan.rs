@@ -98,9 +98,10 @@ pub struct PlanInstallArgs {
     #[arg(long, value_name = "SETTING=VALUE", value_parser = config_setting)]
     pub set_config: Vec<String>,
     #[command(flatten)]
-    pub change: PlanChangeArgs,
-    #[command(flatten)]
     pub watch: WatchArgs,
+    // Last: its headings would apply to what follows.
+    #[command(flatten)]
+    pub change: PlanChangeArgs,
 }
 
 /// `olm plan upgrade`, `rollback`, and the flags that `olm plan install` shares with them.

@@ -148,7 +148,8 @@ impl Help {
 /// The arguments in tables, one for each heading of the help.
 fn tables(command: &Command, global: bool) -> String {
     let mut tables: Vec<(Option<&str>, String)> = Vec::new();
-    for arg in command.get_arguments() {
+    let flags = command.get_arguments().filter(|arg| !arg.is_positional());
+    for arg in command.get_positionals().chain(flags) {
         let is_own = arg.is_global_set() == global && !arg.is_hide_set();
         if !is_own || matches!(arg.get_action(), ArgAction::Help | ArgAction::Version) {
             continue;
