@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use crate::{
     console::{base, catalog},
-    crawl::{backup, current, waits},
-    operator::{csv_succeeded, delete_namespace, namespace, subscription},
+    crawl::{Operators, current},
     scenario,
 };
 
@@ -59,15 +58,8 @@ fn every_page_is_accessible_in_both_themes_and_on_narrow_screens() {
             olm_tests::skipped(NAME, "chromium is not installed");
             return Ok(());
         };
-        // given an operator with an object and a plan that requires approval
-        namespace(&cluster, NS)?;
-        let manual = subscription(NS, "Manual", Some("etcdoperator.v0.10.1"));
-        cluster.kubectl_in(&["apply", "-f", "-"], Some(&manual))?;
-        waits(&cluster, NS).await?;
-        cluster.olm_ok(&["approve", "etcd", "-n", NS, "--wait", "--timeout", "3m"])?;
-        csv_succeeded(&cluster, NS, "etcdoperator.v0.10.1").await?;
-        waits(&cluster, NS).await?;
-        cluster.kubectl_in(&["apply", "-f", "-"], Some(&backup(NS)))?;
+        let all = Operators { installed: NS, waiting: "accessible-waiting" };
+        all.install(&cluster).await?;
         // when a page of each route is opened
         let mut visitor = Visitor::sign_in(&link).await?;
         current(&cluster, &mut visitor).await?;
@@ -86,9 +78,7 @@ fn every_page_is_accessible_in_both_themes_and_on_narrow_screens() {
         // then there are no faults
         println!("{} pages", pages.len());
         ensure!(found.is_empty(), "{} faults:\n{}", found.len(), found.join("\n"));
-        cluster.kubectl(&["delete", "etcdbackup", "save", "-n", NS])?;
-        cluster.olm_ok(&["uninstall", "etcd", "-n", NS, "--yes"])?;
-        delete_namespace(&cluster, NS)
+        all.uninstall(&cluster)
     });
 }
 

@@ -40,7 +40,7 @@ const NS: &str = "crawl";
 const WAITING: &str = "crawl-waiting";
 
 /// A backup of a cluster that does not exist: an object with a page, for which nothing is started.
-pub(crate) fn backup(ns: &str) -> String {
+fn backup(ns: &str) -> String {
     format!(
         "apiVersion: etcd.database.coreos.com/v1beta2\nkind: EtcdBackup\nmetadata: {{name: save, namespace: {ns}}}\n\
          spec: {{clusterName: none, storageType: Local, local: {{path: etcd/save.db}}}}\n"
@@ -55,19 +55,8 @@ fn every_page_is_reached_by_links_and_no_form_works_without_its_token() {
             olm_tests::skipped(NAME, "there is no console on this cluster");
             return Ok(());
         };
-        // given an operator with a history, an object, and another operator whose plan requires approval
-        for ns in [NS, WAITING] {
-            namespace(&cluster, ns)?;
-            let manual = subscription(ns, "Manual", Some("etcdoperator.v0.10.1"));
-            cluster.kubectl_in(&["apply", "-f", "-"], Some(&manual))?;
-            waits(&cluster, ns).await?;
-        }
-        for version in ["etcdoperator.v0.10.1", "etcdoperator.v0.11.0"] {
-            waits(&cluster, NS).await?;
-            cluster.olm_ok(&["approve", "etcd", "-n", NS, "--wait", "--timeout", "3m"])?;
-            csv_succeeded(&cluster, NS, version).await?;
-        }
-        cluster.kubectl_in(&["apply", "-f", "-"], Some(&backup(NS)))?;
+        let all = Operators { installed: NS, waiting: WAITING };
+        all.install(&cluster).await?;
         let mut visitor = Visitor::sign_in(&link).await?;
         current(&cluster, &mut visitor).await?;
         let before = specs(&cluster)?;
@@ -87,16 +76,48 @@ fn every_page_is_reached_by_links_and_no_form_works_without_its_token() {
         ensure!(missed.is_empty(), "no page leads to {missed:?}");
         let after = specs(&cluster)?;
         ensure!(before == after, "changed without a token: {:?}", after.symmetric_difference(&before));
-        cluster.kubectl(&["delete", "etcdbackup", "save", "-n", NS])?;
-        for ns in [NS, WAITING] {
-            cluster.olm_ok(&["uninstall", "etcd", "-n", ns, "--yes"])?;
-            delete_namespace(&cluster, ns)?;
-        }
-        Ok(())
+        all.uninstall(&cluster)
     });
 }
 
-pub(crate) async fn waits(cluster: &Cluster, ns: &str) -> Result<()> {
+/// An operator with a history and an object, and another operator whose plan requires approval: with them each
+/// page of the console has something to show.
+pub(crate) struct Operators {
+    /// Namespace of the first.
+    pub(crate) installed: &'static str,
+    /// Namespace of the other.
+    pub(crate) waiting: &'static str,
+}
+
+impl Operators {
+    pub(crate) async fn install(&self, cluster: &Cluster) -> Result<()> {
+        let ns = self.installed;
+        for ns in [ns, self.waiting] {
+            namespace(cluster, ns)?;
+            let manual = subscription(ns, "Manual", Some("etcdoperator.v0.10.1"));
+            cluster.kubectl_in(&["apply", "-f", "-"], Some(&manual))?;
+            waits(cluster, ns).await?;
+        }
+        for version in ["etcdoperator.v0.10.1", "etcdoperator.v0.11.0"] {
+            waits(cluster, ns).await?;
+            cluster.olm_ok(&["approve", "etcd", "-n", ns, "--wait", "--timeout", "3m"])?;
+            csv_succeeded(cluster, ns, version).await?;
+        }
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&backup(ns)))?;
+        Ok(())
+    }
+
+    pub(crate) fn uninstall(&self, cluster: &Cluster) -> Result<()> {
+        cluster.kubectl(&["delete", "etcdbackup", "save", "-n", self.installed])?;
+        for ns in [self.installed, self.waiting] {
+            cluster.olm_ok(&["uninstall", "etcd", "-n", ns, "--yes"])?;
+            delete_namespace(cluster, ns)?;
+        }
+        Ok(())
+    }
+}
+
+async fn waits(cluster: &Cluster, ns: &str) -> Result<()> {
     eventually("a plan that requires approval", LIMIT, async || {
         let listed = cluster.olm_ok(&["list", "-n", ns])?;
         Ok(listed.contains("Needs approval").then_some(()))
