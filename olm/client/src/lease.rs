@@ -6,6 +6,7 @@
 //! it, so a rolling update hands over at once. Writes are fenced: see [`Fence`].
 
 mod fence;
+mod lead;
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::patient;
 
 pub use fence::Fence;
+pub use lead::lead;
 
 /// Validity of a lease after its last renewal.
 const DURATION: Duration = Duration::from_secs(15);

@@ -30,9 +30,8 @@ pub(crate) async fn serve(
         .route("/healthz", get(async || "ok"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(move || async move { metrics.render() }));
-    let served = axum::serve(listener, router)
-        .with_graceful_shutdown(async move { shutdown.cancelled().await })
-        .await;
+    let served =
+        axum::serve(listener, router).with_graceful_shutdown(async move { shutdown.cancelled().await }).await;
     if let Err(error) = served {
         tracing::error!(%error, "probes and metrics are not served any more");
     }

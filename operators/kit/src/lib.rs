@@ -61,6 +61,7 @@ mod status;
 mod tests;
 mod watches;
 
+// Shared with the other programs of this workspace. A generated project has these files in its kit.
 use olm_client::{lease, patient};
 
 pub use kind::{Kind, KindBuilder, Object, kind};

@@ -54,7 +54,8 @@ impl Options {
     #[must_use]
     pub fn from_env() -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let host = variable("POD_NAME").or_else(|| variable("HOSTNAME")).unwrap_or_else(|| "local".to_owned());
+        let host =
+            variable("POD_NAME").or_else(|| variable("HOSTNAME")).unwrap_or_else(|| "local".to_owned());
         // The pod's name alone is not enough: a restarted process of the same pod must not take the lease of a
         // hung one.
         let start = Timestamp::now().as_nanosecond().unsigned_abs();
@@ -134,9 +135,8 @@ impl Operator {
         let (ready, metrics) = (Arc::new(AtomicBool::new(false)), Arc::new(Metrics::default()));
         let server = match options.listen {
             Some(address) => {
-                let listener = TcpListener::bind(address)
-                    .await
-                    .map_err(|source| Error::Listen { address, source })?;
+                let listener =
+                    TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })?;
                 Some(tokio::spawn(http::serve(listener, ready.clone(), metrics.clone(), stop.clone())))
             }
             None => None,
@@ -169,7 +169,8 @@ impl Operator {
             fence.open();
         }
         let namespace = client.default_namespace().to_owned();
-        let elector = Elector::new(client.clone(), &namespace, &self.name, &options.identity, fence).polling();
+        let elector =
+            Elector::new(client.clone(), &namespace, &self.name, &options.identity, fence).polling();
         let running = Running {
             client,
             operator: self.name,

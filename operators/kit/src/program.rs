@@ -68,8 +68,10 @@ pub fn main(operator: Operator) -> ExitCode {
 
 async fn run(operator: Operator, listen: Option<SocketAddr>) -> Result<(), Box<dyn std::error::Error>> {
     let shutdown = CancellationToken::new();
-    stop_on_signal(shutdown.clone()).map_err(|error| format!("failed to register signal handlers: {error}"))?;
-    let config = Config::infer().await.map_err(|error| format!("failed to find a Kubernetes API server: {error}"))?;
+    stop_on_signal(shutdown.clone())
+        .map_err(|error| format!("failed to register signal handlers: {error}"))?;
+    let config =
+        Config::infer().await.map_err(|error| format!("failed to find a Kubernetes API server: {error}"))?;
     let client = Client::try_from(config)
         .map_err(|error| format!("failed to create a client for the Kubernetes API server: {error}"))?;
     let options = Options::from_env();
@@ -86,7 +88,9 @@ fn parse(arguments: &[String]) -> Result<Command, String> {
         ["--help" | "-h"] => Ok(Command::Help),
         ["--listen", address] => match address.parse() {
             Ok(address) => Ok(Command::Run { listen: Some(address) }),
-            Err(_) => Err(format!("--listen: `{address}` is not an address, expected HOST:PORT with an IP address")),
+            Err(_) => {
+                Err(format!("--listen: `{address}` is not an address, expected HOST:PORT with an IP address"))
+            }
         },
         ["--listen"] => Err("--listen: the address is missing, expected HOST:PORT".to_owned()),
         [unknown, ..] => Err(format!("unexpected argument `{unknown}`")),

@@ -24,11 +24,14 @@ pub fn plan(app: &MyApp, observed: &Observed) -> Plan<MyAppStatus> {
     let wanted = app.spec.replicas;
     let ready = state.ready_replicas.unwrap_or(0);
     // Until the Deployment's controller has seen the last change, its numbers are those of the previous one.
-    let updated = if state.observed_generation < generation { 0 } else { state.updated_replicas.unwrap_or(0) };
+    let updated =
+        if state.observed_generation < generation { 0 } else { state.updated_replicas.unwrap_or(0) };
     let status = MyAppStatus {
         replicas: state.replicas.unwrap_or(0),
         ready_replicas: ready,
-        selector: Some(labels(app).iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")),
+        selector: Some(
+            labels(app).iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","),
+        ),
         ..MyAppStatus::default()
     };
     let is_ready = generation.is_some() && ready >= wanted && updated >= wanted;
@@ -80,7 +83,10 @@ fn pod(app: &MyApp) -> PodSpec {
         }]),
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
-            capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), ..Capabilities::default() }),
+            capabilities: Some(Capabilities {
+                drop: Some(vec!["ALL".to_owned()]),
+                ..Capabilities::default()
+            }),
             ..SecurityContext::default()
         }),
         ..Container::default()
