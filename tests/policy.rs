@@ -126,6 +126,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     // what any operator can use: olm-client has no types of olm
     ("etcd-operator", &["olm-client"]),
+    ("operator-kit", &["olm-client"]),
+    ("myapp-operator", &["operator-kit"]),
     ("olm", EVERY),
     ("olm-tests", EVERY),
     ("olm-bench", EVERY),

@@ -27,6 +27,7 @@ mod images;
 mod index;
 mod inspection;
 mod latency;
+mod myapp;
 mod otherwise;
 mod ownership;
 mod packages;

@@ -223,7 +223,7 @@ pub(crate) fn version(object: &DynamicObject) -> u64 {
 
 /// Whether a live object has all fields of the last apply. An older one than the response to it says nothing.
 fn is_current(last: &Application, live: &DynamicObject, body: &Value) -> bool {
-    if live.metadata.uid.as_deref() != Some(&last.uid) {
+    if live.metadata.uid.as_deref() != Some(last.uid.as_str()) {
         return false;
     }
     if version(live) <= last.version {

@@ -271,7 +271,10 @@ async fn a_conflict_is_retried_and_not_reported_and_a_refusal_is() {
     let context = self::context(&server, Vec::new(), leading());
     pass(&context, &site("hello")).await.expect_err("a refusal");
     assert_eq!(server.status()["conditions"][0]["reason"], "ApplyFailed");
-    assert_eq!(server.status()["conditions"][0]["message"], "failed to apply ConfigMap a: refused: Forbidden");
+    assert_eq!(
+        server.status()["conditions"][0]["message"],
+        "failed to apply ConfigMap a: refused: Forbidden"
+    );
 }
 
 #[tokio::test]
@@ -381,7 +384,10 @@ async fn a_lost_lease_ends_the_run() {
 /// Answers of an API server with a lease that is created, and then held by another.
 fn lease(request: &Request<Body>, reads: &mut u32) -> (u16, Value) {
     let refused = |code: u16, reason: &str| {
-        (code, json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code }))
+        (
+            code,
+            json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code }),
+        )
     };
     let held = |by: &str| {
         json!({ "kind": "Lease", "apiVersion": "coordination.k8s.io/v1",

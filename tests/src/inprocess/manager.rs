@@ -24,7 +24,7 @@ const GONE: Duration = Duration::from_secs(5);
 /// One life of a manager, in its own runtime: its tasks end with it.
 pub struct Manager {
     runtime: Option<Runtime>,
-    task: Option<JoinHandle<Result<(), olm_manager::Error>>>,
+    task: Option<JoinHandle<Result<()>>>,
     stop: CancellationToken,
     dead: CancellationToken,
     starts: Arc<AtomicUsize>,
@@ -32,6 +32,18 @@ pub struct Manager {
 
 impl Manager {
     pub(super) fn start(api: Client, faults: &Faults, options: Options) -> Result<Self> {
+        Self::start_program(api, faults, move |client, shutdown| {
+            let options = options.clone();
+            async move { olm_manager::run(client, options, shutdown).await.map_err(anyhow::Error::from) }
+        })
+    }
+
+    /// Starts another program in place of a manager.
+    pub(super) fn start_program<F, Fut>(api: Client, faults: &Faults, run: F) -> Result<Self>
+    where
+        F: Fn(Client, CancellationToken) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<()>> + Send,
+    {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("manager")
@@ -46,7 +58,7 @@ impl Manager {
             loop {
                 counted.fetch_add(1, Ordering::Relaxed);
                 let client = faults.client(api.clone(), gate.clone());
-                match olm_manager::run(client, options.clone(), shutdown.clone()).await {
+                match run(client, shutdown.clone()).await {
                     // Like the kubelet for a terminated process.
                     Err(error) if !shutdown.is_cancelled() => {
                         tracing::warn!(%error, "the manager ended and is started again");
@@ -70,7 +82,7 @@ impl Manager {
     pub async fn stop(mut self) -> Result<()> {
         self.stop.cancel();
         let ended = match self.task.take() {
-            Some(task) => task.await.context("the manager's task")?.map_err(Into::into),
+            Some(task) => task.await.context("the manager's task")?,
             None => Ok(()),
         };
         self.end();

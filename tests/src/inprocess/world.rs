@@ -47,6 +47,7 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
     ("CustomResourceDefinition", "apiextensions.k8s.io", "v1", "customresourcedefinitions"),
     ("APIService", "apiregistration.k8s.io", "v1", "apiservices"),
     ("Deployment", "apps", "v1", "deployments"),
+    ("MyApp", "example.com", "v1alpha1", "myapps"),
     ("Namespace", "", "v1", "namespaces"),
     ("ServiceAccount", "", "v1", "serviceaccounts"),
     ("Service", "", "v1", "services"),
@@ -219,6 +220,17 @@ impl World {
     /// When the machine has no resources for it.
     pub fn manager_behind(&self, faults: &Faults, options: Options) -> Result<Manager> {
         Manager::start(self.client_of_manager(), faults, options)
+    }
+
+    /// Starts another program with the rights of an identity: `run` is called again when it ends with an error.
+    /// # Errors
+    /// When the machine has no resources for it.
+    pub fn program<F, Fut>(&self, identity: Identity, run: F) -> Result<Manager>
+    where
+        F: Fn(Client, CancellationToken) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<()>> + Send,
+    {
+        Manager::start_program(self.client_of(identity), &self.faults, run)
     }
 
     /// A client of the manager's account, which alone may write certain fields of an InstallPlan.
