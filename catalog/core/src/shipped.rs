@@ -14,13 +14,14 @@ use crate::{catalog::Catalog, relocate::Relocation};
 /// CatalogSources of other versions name the same image.
 pub const SHIPPED_IMAGE: &str = "localhost/olm/catalog:0.1.0";
 
-const ETCD: &str = include_str!("../../data/etcd/catalog.yaml");
+const PACKAGES: &str =
+    concat!(include_str!("../../data/etcd/catalog.yaml"), include_str!("../../data/myapp/catalog.yaml"));
 
-/// The built-in catalog: package `etcd`.
+/// The built-in catalog: packages `etcd` and `myapp`.
 #[must_use]
 pub fn shipped() -> Arc<Catalog> {
     static SHIPPED: OnceLock<Arc<Catalog>> = OnceLock::new();
-    SHIPPED.get_or_init(|| Arc::new(Catalog::from_bytes("shipped catalog", ETCD.as_bytes()))).clone()
+    SHIPPED.get_or_init(|| Arc::new(Catalog::from_bytes("shipped catalog", PACKAGES.as_bytes()))).clone()
 }
 
 /// The built-in catalog, whose operators run other images.
@@ -30,7 +31,7 @@ pub fn relocated(relocation: &Relocation) -> Arc<Catalog> {
         return shipped();
     }
     let mut text = String::new();
-    for document in serde_yaml::Deserializer::from_str(ETCD) {
+    for document in serde_yaml::Deserializer::from_str(PACKAGES) {
         let mut document = Value::deserialize(document).expect("a test reads the catalog");
         relocation.document(&mut document);
         text.push_str(&document.to_string());

@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
 use super::{OutputArgs, RegistryArgs, duration};
+use crate::product::PROGRAMS;
 
 /// `olm self`.
 #[derive(Debug, ClapArgs)]
@@ -100,7 +101,7 @@ pub struct SelfImageArgs {
 #[derive(Debug, Clone, Default, ClapArgs)]
 #[command(next_help_heading = "Content of images")]
 pub struct ImageContentArgs {
-    /// Program of an image: NAME is olm or etcd-operator. Repeat it for several architectures. This program, and etcd-operator in its folder, when absent.
+    /// Program of an image: NAME is olm, etcd-operator or myapp-operator. Repeat it for several architectures. This program, and the operators in its folder, when absent.
     #[arg(long, value_name = "NAME=PATH", value_parser = program, requires = "target")]
     pub binary: Vec<(String, PathBuf)>,
     /// Certificate authorities of the images (PEM file); those of this machine when absent.
@@ -111,15 +112,11 @@ pub struct ImageContentArgs {
     pub sbom: Option<PathBuf>,
 }
 
-/// The programs that the product's images run.
-pub const PROGRAMS: [&str; 2] = ["olm", "etcd-operator"];
-
 fn program(text: &str) -> Result<(String, PathBuf), String> {
+    let names = PROGRAMS.map(|(name, _)| name);
     match text.split_once('=') {
-        Some((name, path)) if PROGRAMS.contains(&name) && !path.is_empty() => {
-            Ok((name.to_owned(), path.into()))
-        }
-        _ => Err(format!("expected NAME=PATH with a NAME of {}", PROGRAMS.join(", "))),
+        Some((name, path)) if names.contains(&name) && !path.is_empty() => Ok((name.to_owned(), path.into())),
+        _ => Err(format!("expected NAME=PATH with a NAME of {}", names.join(", "))),
     }
 }
 

@@ -14,6 +14,7 @@ use std::{
 
 use olm_catalog::hex;
 use olm_devcluster::node::UnpackedImage;
+use olm_ops::manifests::containerfile::{USER, entrypoint};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -23,8 +24,13 @@ use crate::{
     product::{self, ProductImage, program_path},
 };
 
+/// The image of the examples of MyApp, which stands for an application of the user.
+const SAMPLE: &str = "docker.io/library/myapp";
+
 /// Images of programs of this machine.
 pub struct MachineImages {
+    /// This program.
+    olm: PathBuf,
     products: Vec<(ProductImage, PathBuf)>,
     etcds: Mutex<Etcds>,
     /// Digests of files that were read.
@@ -65,13 +71,21 @@ impl MachineImages {
             let path = program_path(image.program, olm);
             (image, path)
         });
-        Self { products: products.into(), etcds: Mutex::default(), digests: Mutex::default() }
+        Self {
+            olm: olm.to_owned(),
+            products: products.into(),
+            etcds: Mutex::default(),
+            digests: Mutex::default(),
+        }
     }
 
     /// The image with a full name. A reference by digest is that of another image.
     pub fn find(&self, full_name: &str) -> Option<MachineImage> {
         if let Some((product, path)) = self.product(full_name) {
             return path.is_file().then(|| product_image(product, full_name, path));
+        }
+        if is_sample(full_name) {
+            return Some(sample_image(full_name, &self.olm));
         }
         let version = etcd_version(full_name)?;
         let programs = lock(&self.etcds).find(version)?;
@@ -91,8 +105,10 @@ impl MachineImages {
     /// Every image that can be made, for display.
     pub fn list(&self) -> Vec<MachineImage> {
         let products = self.names().into_iter().filter_map(|name| self.find(&name));
+        let sample = sample_image(&format!("{SAMPLE}:latest"), &self.olm);
         let etcds = lock(&self.etcds).all();
-        products.chain(etcds.into_iter().map(|(version, programs)| etcd_image(&version, programs))).collect()
+        let etcds = etcds.into_iter().map(|(version, programs)| etcd_image(&version, programs));
+        products.chain([sample]).chain(etcds).collect()
     }
 
     /// The newest installed etcd.
@@ -204,6 +220,30 @@ fn product_image(product: &ProductImage, name: &str, path: &Path) -> MachineImag
     }
 }
 
+/// Whether a full name is one of the sample application. All its tags are one program, so that a changed tag shows how
+/// pods are replaced.
+fn is_sample(full_name: &str) -> bool {
+    let tag = full_name.strip_prefix(SAMPLE).and_then(|rest| rest.strip_prefix(':'));
+    tag.is_some_and(|tag| !tag.contains('@'))
+}
+
+/// The web server of `olm staticweb`, which serves a page with the pod's name on port 8080.
+fn sample_image(name: &str, olm: &Path) -> MachineImage {
+    let program = "olm";
+    MachineImage {
+        name: name.to_owned(),
+        programs: vec![(program.to_owned(), olm.to_owned())],
+        description: "Sample application of MyApp: a web server on port 8080".to_owned(),
+        container: json!({
+            "User": format!("{USER}:{USER}"),
+            "Env": [SEARCH_PATH],
+            "Entrypoint": [entrypoint(program)],
+            "Cmd": ["staticweb"],
+            "WorkingDir": "/",
+        }),
+    }
+}
+
 /// As etcd's project configures its image.
 fn etcd_image(version: &str, programs: Vec<(String, PathBuf)>) -> MachineImage {
     MachineImage {
@@ -273,7 +313,7 @@ mod tests {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
-        for program in ["olm", "etcd-operator"] {
+        for (program, _) in product::PROGRAMS {
             fs::copy(TRUE, folder.path().join(program)).unwrap();
         }
         let images = MachineImages::of(&folder.path().join("olm"));
@@ -288,19 +328,22 @@ mod tests {
     #[test]
     fn images_of_the_shipped_catalog_are_listed_by_their_full_names() {
         let Some((folder, images)) = installation() else { return };
-        let catalog = concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalog/data/etcd/catalog.yaml");
-        let catalog = fs::read_to_string(catalog).unwrap();
-        let shipped: Vec<&str> =
-            catalog.lines().filter_map(|line| line.trim().strip_prefix("image: localhost/")).collect();
-        assert!(!shipped.is_empty());
         let listed = images.names();
-        for image in shipped {
-            let image = format!("localhost/{image}");
-            assert!(listed.contains(&image), "{image} is not among {listed:?}");
+        for package in ["etcd", "myapp"] {
+            let catalog = format!("{}/../../catalog/data/{package}/catalog.yaml", env!("CARGO_MANIFEST_DIR"));
+            let catalog = fs::read_to_string(catalog).unwrap();
+            let shipped: Vec<&str> =
+                catalog.lines().filter_map(|line| line.trim().strip_prefix("image: localhost/")).collect();
+            assert!(!shipped.is_empty(), "{package}");
+            for image in shipped {
+                let image = format!("localhost/{image}");
+                assert!(listed.contains(&image), "{image} is not among {listed:?}");
+            }
         }
         // An image without its program is not listed, and its error says what to do.
         fs::remove_file(folder.path().join("etcd-operator")).unwrap();
-        assert_eq!(images.names(), [own()]);
+        assert!(images.names().contains(&own()));
+        assert!(images.names().iter().all(|name| !name.contains("etcd-operator")), "{:?}", images.names());
         let name = "localhost/olm/etcd-operator:0.11.0";
         assert!(images.find(name).is_none());
         let missing = images.missing(name).unwrap();
@@ -341,12 +384,39 @@ mod tests {
     #[test]
     fn the_images_of_all_versions_of_the_operator_are_one() {
         let Some((_folder, images)) = installation() else { return };
-        let digests: Vec<String> = ["0.10.0", "0.11.0"]
-            .map(|tag| images.find(&format!("localhost/olm/etcd-operator:{tag}")).unwrap())
-            .iter()
-            .map(|image| images.digest(image).unwrap())
-            .collect();
-        assert_eq!(digests[0], digests[1]);
+        for names in [
+            ["etcd-operator:0.10.0", "etcd-operator:0.11.0"],
+            ["myapp-operator:0.1.0", "myapp-operator:0.2.0"],
+        ] {
+            let [old, new] = names
+                .map(|name| images.digest(&images.find(&format!("localhost/olm/{name}")).unwrap()).unwrap());
+            assert_eq!(old, new);
+        }
+    }
+
+    /// The image of the examples of the shipped catalog.
+    #[test]
+    fn the_sample_application_is_this_program_as_a_web_server() {
+        let Some((folder, images)) = installation() else { return };
+        let image = images.find("docker.io/library/myapp:latest").unwrap();
+        assert_eq!(image.programs, [("olm".to_owned(), folder.path().join("olm"))]);
+        let container = &image.container;
+        assert_eq!(container["Entrypoint"], json!(["/usr/local/bin/olm"]));
+        assert_eq!((&container["Cmd"], &container["User"]), (&json!(["staticweb"]), &json!("65532:65532")));
+        assert!(images.list().iter().any(|listed| listed.name == image.name));
+        // Another tag is the same program, and another name another image.
+        let other = images.find("docker.io/library/myapp:v2").unwrap();
+        assert_eq!(images.digest(&other).unwrap(), images.digest(&image).unwrap());
+        for name in [
+            "docker.io/library/myapp",
+            "docker.io/library/myapp@sha256:00",
+            "docker.io/library/myapp:latest@sha256:00",
+            "docker.io/library/myapp2:latest",
+            "docker.io/team/myapp:latest",
+            "registry.example.com/library/myapp:latest",
+        ] {
+            assert!(images.find(name).is_none(), "{name}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::{
     commands::progress::{Progress, Seen},
     context,
     exit::{Code, Failure},
+    product,
     source::options as access,
 };
 
@@ -149,8 +150,8 @@ async fn images(
         let built = image::build(&args.content, None)?;
         let images: Vec<ImageArchitectures> =
             built.images.iter().map(ImageArchitectures::of_layout).collect();
-        let hint = "pass programs for the nodes with --binary olm=PATH and --binary etcd-operator=PATH";
-        nodes::check(client, &images, hint).await?;
+        let hint = format!("pass programs for the nodes with {}", product::binary_flags());
+        nodes::check(client, &images, &hint).await?;
         registry.use_in(options, built.push(&registry, &access).await?);
         return Ok(());
     }

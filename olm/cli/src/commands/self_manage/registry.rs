@@ -81,11 +81,8 @@ impl Registry {
 
     /// How images for other nodes get into the registry.
     pub(super) fn push_hint(&self) -> String {
-        format!(
-            "push images for the nodes with `olm self image --push {} --binary olm=PATH --binary \
-             etcd-operator=PATH`",
-            self.0
-        )
+        let binaries = product::binary_flags();
+        format!("push images for the nodes with `olm self image --push {} {binaries}`", self.0)
     }
 
     /// Makes an installation use the images: its own pods, and the operators of the shipped catalog.
@@ -129,7 +126,7 @@ mod tests {
         assert_eq!(options.console_image, None);
         assert_eq!(options.registry.as_deref(), Some("registry.example/team"));
         assert_eq!(options.shipped_images.len(), pinned.len() - 1);
-        assert!(options.shipped_images.values().all(|image| image.contains("/etcd-operator:")));
+        assert!(options.shipped_images.values().all(|image| image.contains("-operator:")));
     }
 
     #[test]
