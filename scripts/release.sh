@@ -5,7 +5,7 @@
 # RELEASE_TARGETS   Rust targets, separated by spaces (default: both)
 # RELEASE_PROFILE   Cargo profile (default: dist)
 # RELEASE_TAG       tag of the release: it must be vVERSION, on a clean checkout with a dated section in CHANGELOG.md
-# RELEASE_BINARIES  directory with TARGET/olm and TARGET/etcd-operator to package instead of building; for tests of this script
+# RELEASE_BINARIES  directory with TARGET/PROGRAM for olm and each operator to package instead of building; for tests of this script
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
@@ -14,6 +14,8 @@ cargo=${CARGO:-cargo}
 profile=${RELEASE_PROFILE:-dist}
 read -r -a targets <<<"${RELEASE_TARGETS:-x86_64-unknown-linux-musl aarch64-unknown-linux-musl}"
 given=${RELEASE_BINARIES:-}
+# The operators of the shipped catalog, as in olm/cli/src/product.rs.
+operators=(etcd-operator myapp-operator)
 fail() { echo "error: failed to build the release: $*" >&2; exit 1; }
 step() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
 
@@ -21,11 +23,12 @@ version=$(sed -n '/^\[workspace\.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Ca
 [ -n "$version" ] || fail "Cargo.toml: workspace.package has no version"
 
 artifacts() {
-    local target
+    local target name
     for target in "${targets[@]}"; do
         echo "olm-$version-$target.tar.gz"
-        echo "olm-$version-$target.cdx.json"
-        echo "etcd-operator-$version-$target.cdx.json"
+        for name in olm "${operators[@]}"; do
+            echo "$name-$version-$target.cdx.json"
+        done
     done
     echo "olm-$version-images.tar"
     echo "olm-$version.tgz"
@@ -81,7 +84,7 @@ if [ -z "$given" ]; then
     fi
 else
     for target in "${targets[@]}"; do
-        for name in olm etcd-operator; do
+        for name in olm "${operators[@]}"; do
             need "$given/$target/$name, an executable file" test -x "$given/$target/$name"
         done
     done
@@ -136,10 +139,12 @@ images=$work/images
 programs=$work/programs
 for target in "${targets[@]}"; do
     step "programs for $target"
-    [ -n "$given" ] || build "$target" --package olm --package etcd-operator --no-default-features
+    [ -n "$given" ] || build "$target" --package olm "${operators[@]/#/--package=}" --no-default-features
     take "$target" olm "$images"
-    take "$target" etcd-operator "$images"
-    take "$target" etcd-operator "$programs"
+    for name in "${operators[@]}"; do
+        take "$target" "$name" "$images"
+        take "$target" "$name" "$programs"
+    done
     [ -n "$given" ] || build "$target" --package olm
     take "$target" olm "$programs"
 done
@@ -151,7 +156,7 @@ step "SBOMs"
 for target in "${targets[@]}"; do
     OLM_SBOM_DIR=$work/sbom scripts/sbom.sh "$target" >/dev/null
     OLM_SBOM_DIR=$work/sbom-dev OLM_SBOM_DEV_CLUSTER=yes scripts/sbom.sh "$target" >/dev/null
-    for name in olm etcd-operator; do
+    for name in olm "${operators[@]}"; do
         cp "$work/sbom-dev/$name-$target.cdx.json" "$out/$name-$version-$target.cdx.json"
     done
 done
@@ -159,7 +164,9 @@ done
 step "images"
 binaries=()
 for target in "${targets[@]}"; do
-    binaries+=(--binary "olm=$images/$target/olm" --binary "etcd-operator=$images/$target/etcd-operator")
+    for name in olm "${operators[@]}"; do
+        binaries+=(--binary "$name=$images/$target/$name")
+    done
 done
 "$olm" self image --archive "$out/olm-$version-images.tar" --sbom "$work/sbom" "${binaries[@]}" --output json >"$work/images.json"
 dynamic=$(jq -r '[.[] | select(.libraries != []) | .image] | join(", ")' "$work/images.json")

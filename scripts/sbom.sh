@@ -64,3 +64,4 @@ ${CARGO_HOME:-${HOME:-$PWD}/.cargo}" '
 }
 sbom olm/cli olm
 sbom operators/etcd etcd-operator
+sbom operators/myapp myapp-operator

@@ -150,6 +150,26 @@ fn the_workflow_runs_the_script_with_the_rust_of_ci() {
     assert!(artifacts().contains(notes), "{notes} is not an artifact");
 }
 
+/// The programs of the shipped catalog's images, such as `etcd-operator`.
+pub fn shipped_operators() -> BTreeSet<String> {
+    let name = |image: &str| {
+        let (name, _) = image.strip_prefix("localhost/olm/")?.split_once(':')?;
+        Some(name.to_owned())
+    };
+    olm_catalog::shipped_images().iter().map(|image| name(image).expect("an image of the product")).collect()
+}
+
+#[test]
+fn a_release_has_the_program_of_every_image_of_the_shipped_catalog() {
+    let artifacts = artifacts();
+    let operators = shipped_operators();
+    assert!(operators.len() > 1, "{operators:?}");
+    for operator in operators {
+        let sbom = format!("{operator}-VERSION-TARGET.cdx.json");
+        assert!(artifacts.contains(&sbom), "{sbom} is not among {artifacts:?}");
+    }
+}
+
 /// An `olm` that writes the files that the script packages.
 const OLM: &str = r#"#!/bin/sh
 case "$1 $2" in
@@ -167,7 +187,7 @@ const CARGO: &str = r#"#!/bin/sh
 case "$1 $2" in
 "--version "*|"cyclonedx --version") ;;
 "cyclonedx "*)
-    for program in olm/cli/olm operators/etcd/etcd-operator; do
+    for program in olm/cli/olm operators/etcd/etcd-operator operators/myapp/myapp-operator; do
         name=${program##*/}
         component="{\"bom-ref\":\"$name\",\"name\":\"$name\",\"version\":\"1.0.0\",\"licenses\":[{\"expression\":\"MIT\"}]}"
         echo "{\"metadata\":{\"component\":$component},\"components\":[],\"dependencies\":[]}" >"${program}_bin.cdx.json"
@@ -217,7 +237,9 @@ fn a_release_is_complete_reproducible_and_of_one_version() {
     assert!(!folder.join("a").exists());
 
     // when it is packaged twice, then both have the same bytes, and the checksums name all files
-    program(&programs.join("etcd-operator"), "#!/bin/sh\n");
+    for operator in shipped_operators() {
+        program(&programs.join(operator), "#!/bin/sh\n");
+    }
     let sums = ["a", "b"].map(|out| {
         let (output, artifacts) = package(folder, out, &[]);
         assert!(output.status.success(), "{}", stderr(&output));

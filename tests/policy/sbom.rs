@@ -1,6 +1,7 @@
 //! `scripts/sbom.sh`: an SBOM of each shipped program, and rejection of invalid ones.
 
 use std::{
+    collections::BTreeSet,
     os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Output},
@@ -8,10 +9,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::root;
+use super::{release::shipped_operators, root};
 
 /// Directory, package and program of the shipped ones.
-const PROGRAMS: [(&str, &str); 2] = [("olm/cli", "olm"), ("operators/etcd", "etcd-operator")];
+const PROGRAMS: [(&str, &str); 3] =
+    [("olm/cli", "olm"), ("operators/etcd", "etcd-operator"), ("operators/myapp", "myapp-operator")];
 
 fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
@@ -52,6 +54,18 @@ fn texts(value: &Value, out: &mut Vec<String>) {
         Value::Array(items) => items.iter().for_each(|item| texts(item, out)),
         Value::Object(fields) => fields.values().for_each(|field| texts(field, out)),
         _ => {}
+    }
+}
+
+#[test]
+fn every_operator_of_the_shipped_catalog_has_an_sbom() {
+    let listed: BTreeSet<String> = PROGRAMS.iter().map(|(_, name)| (*name).to_owned()).collect();
+    let mut shipped = shipped_operators();
+    shipped.insert("olm".to_owned());
+    assert_eq!(listed, shipped);
+    let script = std::fs::read_to_string(root().join("scripts/sbom.sh")).expect("the script");
+    for (folder, name) in PROGRAMS {
+        assert!(script.lines().any(|line| line == format!("sbom {folder} {name}")), "{name}");
     }
 }
 
@@ -120,7 +134,8 @@ case "$1 $2" in
 "cyclonedx --version") [ ! -e "$(dirname "$0")/absent" ] ;;
 "cyclonedx "*)
     cp "$(dirname "$0")/olm.json" olm/cli/olm_bin.cdx.json
-    cp "$(dirname "$0")/etcd-operator.json" operators/etcd/etcd-operator_bin.cdx.json ;;
+    cp "$(dirname "$0")/etcd-operator.json" operators/etcd/etcd-operator_bin.cdx.json
+    cp "$(dirname "$0")/myapp-operator.json" operators/myapp/myapp-operator_bin.cdx.json ;;
 "tree "*) printf '%s v0.1.0 (%s)\na v1.0.0\na v1.0.0 (*)\n' "$4" "$PWD" ;;
 *) exit 1 ;;
 esac
@@ -147,7 +162,9 @@ fn an_sbom_that_is_not_of_what_was_built_is_refused() {
         std::fs::write(folder.path().join(format!("{name}.json")), sbom.to_string()).expect("a file");
     };
     let script = || run(&root(), &out, stub.to_str().expect("a path"));
-    write("etcd-operator", &sbom("etcd-operator"));
+    for name in ["etcd-operator", "myapp-operator"] {
+        write(name, &sbom(name));
+    }
 
     // when it is complete, then it is written, without unrelated crates
     write("olm", &sbom("olm"));
