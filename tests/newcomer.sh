@@ -208,7 +208,7 @@ step() { # LINE, KIND, COMMAND
 for tool in curl git kubectl make pgrep; do
     command -v "$tool" >/dev/null || fail "$tool is not installed"
 done
-for program in olm etcd-operator; do
+for program in olm etcd-operator myapp-operator; do
     [ -z "$programs" ] || [ -x "$programs/$program" ] || fail "$programs/$program is not an executable program"
 done
 export KUBECONFIG=${KUBECONFIG:-$HOME/.kube/config}

@@ -1,4 +1,4 @@
-//! The CRD schemas of the etcd operator, validated with `olm-kube-schema`. They are tested here because `operators/*`
+//! The CRD schemas of the shipped operators, validated with `olm-kube-schema`. They are tested here because `operators/*`
 //! use nothing of this workspace that other operator authors could not use.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -7,6 +7,8 @@ use olm_kube_schema::{definition::newer_rules, schema::Schema};
 use serde_json::{Value, json};
 
 use etcd_operator::crd::{backup, crd, restore};
+use kube::CustomResourceExt as _;
+use myapp_operator::myapp::MyApp;
 
 fn schema(definition: impl serde::Serialize) -> Schema {
     let crd = serde_json::to_value(definition).unwrap();
@@ -208,8 +210,33 @@ fn schedules_that_the_operator_reads_pass_the_schema() {
 }
 
 #[test]
+fn bad_values_of_a_myapp_are_refused_with_their_field() {
+    let schema = schema(MyApp::crd());
+    let found = |name: &str, spec: Value| {
+        let object = json!({ "apiVersion": "example.com/v1alpha1", "kind": "MyApp",
+                             "metadata": { "name": name, "namespace": "shop" }, "spec": spec });
+        errors(&schema, &object)
+    };
+    assert_eq!(found("shop", json!({ "image": "myapp:latest", "replicas": 0, "port": 65535 })), "");
+    for (spec, field) in [
+        (json!({ "replicas": 1 }), "spec.image"),
+        (json!({ "image": "" }), "spec.image"),
+        (json!({ "image": "a", "replicas": -1 }), "spec.replicas"),
+        (json!({ "image": "a", "replicas": 101 }), "spec.replicas"),
+        (json!({ "image": "a", "replicas": "three" }), "spec.replicas"),
+        (json!({ "image": "a", "port": 0 }), "spec.port"),
+        (json!({ "image": "a", "port": 65536 }), "spec.port"),
+    ] {
+        let message = found("shop", spec.clone());
+        assert!(message.contains(field), "{field} of {spec}: {message:?}");
+    }
+    let long = found(&"a".repeat(64), json!({ "image": "a" }));
+    assert!(long.contains("metadata.name"), "{long}");
+}
+
+#[test]
 fn definitions_are_accepted_by_an_api_server() {
-    for definition in [crd(), backup::crd(), restore::crd()] {
+    for definition in [crd(), backup::crd(), restore::crd(), MyApp::crd()] {
         let mut value = serde_json::to_value(definition).unwrap();
         olm_kube_schema::definition::set_defaults(&mut value);
         assert_eq!(olm_kube_schema::definition::check(&value), []);
@@ -232,7 +259,7 @@ fn rules_visit_bounded_lists_alone() {
             walk(values, &format!("{path}{{}}"), bounded && schema["maxProperties"].is_u64());
         }
     }
-    for definition in [crd(), backup::crd(), restore::crd()] {
+    for definition in [crd(), backup::crd(), restore::crd(), MyApp::crd()] {
         let value = serde_json::to_value(definition).unwrap();
         walk(&value["spec"]["versions"][0]["schema"]["openAPIV3Schema"], "", true);
     }
@@ -241,8 +268,8 @@ fn rules_visit_bounded_lists_alone() {
 /// The oldest Kubernetes of docs/compatibility.md.
 #[test]
 fn rules_use_functions_of_kubernetes_1_28_alone() {
-    let etcd = [crd(), backup::crd(), restore::crd()];
-    for definition in olm_api::crds().into_iter().chain(etcd) {
+    let operators = [crd(), backup::crd(), restore::crd(), MyApp::crd()];
+    for definition in olm_api::crds().into_iter().chain(operators) {
         let definition = serde_json::to_value(definition).unwrap();
         let newer = newer_rules(&definition, 28);
         assert!(newer.is_empty(), "{}: {newer:?}", definition["metadata"]["name"]);

@@ -110,10 +110,11 @@ fn web_server(cluster: &Cluster, ns: &str) -> Result<()> {
 fn push_registry(cluster: &Cluster, registry: &Registry) -> Result<String> {
     let program = program("docker-registry").context("docker-registry")?;
     let binary = format!("olm={}", program.display());
-    let (host, unused) = (&registry.host, "etcd-operator=/bin/true");
-    let push =
-        ["self", "image", "--push", host, "--plain-http", host, "--binary", &binary, "--binary", unused];
-    cluster.olm_ok(&push)?;
+    let host = &registry.host;
+    let [etcd, myapp] = ["etcd-operator=/bin/true", "myapp-operator=/bin/true"];
+    let access = ["self", "image", "--push", host, "--plain-http", host];
+    let content = ["--binary", &binary, "--binary", etcd, "--binary", myapp];
+    cluster.olm_ok(&[&access[..], &content].concat())?;
     Ok(format!("{host}/olm:{}", env!("CARGO_PKG_VERSION")))
 }
 

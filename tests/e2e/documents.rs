@@ -39,6 +39,7 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
         "olm doctor",
         "the cluster of the page has several faults at once; tests/lifecycle/doctor.rs makes each",
     ),
+    ("docs/myapp.md", "kubectl apply -n myapp", "tests/e2e/myapp.rs"),
     (
         "docs/running.md",
         "olm self install",

@@ -174,7 +174,7 @@ fn an_operator_of_a_pulled_image_is_installed() {
         }
         let ns = "pulled-operator";
         namespace(&cluster, ns)?;
-        // given a registry with the product's images; `true` replaces olm, which is large and not used here
+        // given a registry with the product's images; `true` replaces the programs that are not used here
         let registry = Registry::start().await?;
         let operator = format!("etcd-operator={}", bin_dir().join("etcd-operator").display());
         let pushed = cluster.olm_ok(&[
@@ -188,6 +188,8 @@ fn an_operator_of_a_pulled_image_is_installed() {
             "olm=/bin/true",
             "--binary",
             &operator,
+            "--binary",
+            "myapp-operator=/bin/true",
             "-o",
             "json",
         ])?;

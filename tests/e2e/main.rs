@@ -24,6 +24,7 @@ mod images;
 mod kubectl;
 mod lifecycle;
 mod local_console;
+mod myapp;
 mod network;
 mod newcomer;
 mod openid;

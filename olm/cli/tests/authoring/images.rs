@@ -56,12 +56,14 @@ impl Stage {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// Runs `olm self image` with a dynamic olm, and an etcd operator for two architectures.
+    /// Runs `olm self image` with a dynamic olm, an etcd operator for two architectures, and a MyApp operator for one.
     fn image(&self, more: &[&str]) -> Ran {
         let [amd64, arm64] = [62, 183]
             .map(|machine| format!("etcd-operator={}", program(self.folder.path(), machine).display()));
         let (own, certificates) = (format!("olm={TRUE}"), self.path("certs/ca.crt"));
-        let fixed = ["self", "image", "--binary", &own, "--binary", &amd64, "--binary", &arm64];
+        let myapp = amd64.replace("etcd-operator=", "myapp-operator=");
+        let binaries = [&own, &amd64, &arm64, &myapp].map(|binary| ["--binary", binary.as_str()]).concat();
+        let fixed = [&["self", "image"][..], &binaries[..]].concat();
         olm(&[&fixed[..], &["--certificates", &certificates, "-o", "json"], more].concat())
     }
 }
@@ -172,8 +174,15 @@ fn images_are_pushed_and_an_installation_uses_them_by_digest() {
     assert_eq!(pushed.code, Some(0), "{}", pushed.err);
     let images: Vec<Value> = serde_json::from_str(&pushed.out).unwrap();
     let names: Vec<&str> = images.iter().map(|image| image["image"].as_str().unwrap()).collect();
-    let wanted = [OLM, "localhost/olm/etcd-operator:0.10.0", "localhost/olm/etcd-operator:0.10.1", NEWEST]
-        .map(|name| name.replace("localhost/olm", &target));
+    let wanted = [
+        OLM,
+        "localhost/olm/etcd-operator:0.10.0",
+        "localhost/olm/etcd-operator:0.10.1",
+        NEWEST,
+        "localhost/olm/myapp-operator:0.1.0",
+        "localhost/olm/myapp-operator:0.2.0",
+    ]
+    .map(|name| name.replace("localhost/olm", &target));
     assert_eq!(names, wanted);
     // and another client reads the same bytes
     let certs = stage.path("certs");
@@ -303,12 +312,14 @@ fn an_archive_that_does_not_fit_leaves_nothing() {
     let (folder, archive) = (stage.path("out"), stage.path("out/images.tar"));
     fs::create_dir(&folder).unwrap();
     let path = program(stage.folder.path(), 62);
-    let [own, etcd] = ["olm", "etcd-operator"].map(|name| format!("{name}={}", path.display()));
+    let programs = ["olm", "etcd-operator", "myapp-operator"];
+    let [own, etcd, myapp] = programs.map(|name| format!("{name}={}", path.display()));
     // 8 KiB: more than each file of the archive, and less than the archive.
     let limited = "trap '' XFSZ; ulimit -f 16; exec \"$@\"";
     let out = Command::new("sh")
         .args(["-c", limited, "sh", env!("CARGO_BIN_EXE_olm"), "self", "image", "--archive", &archive])
-        .args(["--binary", &own, "--binary", &etcd, "--certificates", &stage.path("certs/ca.crt")])
+        .args(["--binary", &own, "--binary", &etcd, "--binary", &myapp])
+        .args(["--certificates", &stage.path("certs/ca.crt")])
         .env("HOME", "/nonexistent")
         .output()
         .unwrap();
@@ -335,12 +346,14 @@ fn bad_input_is_refused_before_anything_is_written() {
     let (code, err) = run(&["--archive", &archive, "--push", "https://registry.example"]);
     assert_eq!(code, Some(2), "{err}");
     assert!(err.contains("image references have no scheme"), "{err}");
-    let [olm, etcd] = ["olm", "etcd-operator"].map(|name| format!("{name}={script}"));
-    let (code, err) = run(&["--archive", &archive, "--binary", &olm, "--binary", &etcd]);
+    let all =
+        |path: &str| ["olm", "etcd-operator", "myapp-operator"].map(|name| format!("--binary={name}={path}"));
+    let [olm, etcd, myapp] = all(&script);
+    let (code, err) = run(&["--archive", &archive, &olm, &etcd, &myapp]);
     assert_eq!(code, Some(2), "{err}");
     assert!(err.contains("not a 64-bit Linux program (ELF)"), "{err}");
-    let [olm_absent, etcd_absent] = ["olm=/absent", "etcd-operator=/absent"];
-    let (code, err) = run(&["--archive", &archive, "--binary", olm_absent, "--binary", etcd_absent]);
+    let [olm, etcd, myapp] = all("/absent");
+    let (code, err) = run(&["--archive", &archive, &olm, &etcd, &myapp]);
     assert_eq!(code, Some(2), "{err}");
     assert!(err.contains("failed to add /absent: "), "{err}");
     assert!(err.contains("hint: pass a Linux program for amd64 or arm64 with --binary"), "{err}");
