@@ -44,6 +44,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("olm-registry-api", &[]),
     ("olm-constraint", &["olm-version", "olm-kube-schema"]),
     ("olm-api", &["olm-signatures"]),
+    ("olm-author", &["olm-kube-schema"]),
     ("olm-resolver", &["olm-version", "olm-constraint"]),
     ("olm-bundle", &["olm-version", "olm-kube-schema", "olm-constraint", "olm-api"]),
     ("olm-catalog", &["olm-version", "olm-kube-schema", "olm-constraint", "olm-bundle"]),
@@ -159,6 +160,7 @@ const PURE: &[(&str, &[&str])] = &[
     ("olm-bundle", &["tokio", "axum", "reqwest"]),
     ("olm-plan", &["tokio", "kube", "axum", "reqwest"]),
     ("olm-signatures", &["tokio", "kube", "axum", "reqwest"]),
+    ("olm-author", &["tokio", "kube", "axum", "reqwest"]),
 ];
 
 #[test]

@@ -1,5 +1,5 @@
-//! `kubectl olm`: the program under the name `kubectl-olm`, and its completion in kubectl under the name
-//! `kubectl_complete-olm`.
+//! The program under other names: `kubectl olm` as `kubectl-olm`, its completion in kubectl as
+//! `kubectl_complete-olm`, and `operator-sdk`, whose command lines `init` and `create api` are also those of `olm`.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -18,7 +18,11 @@ pub fn command() -> Command {
 
 fn named(program: Option<&OsStr>) -> Command {
     let command = Args::command();
-    if stem(program) == Some(OsStr::new("kubectl-olm")) { command.bin_name("kubectl olm") } else { command }
+    match stem(program).and_then(OsStr::to_str) {
+        Some("kubectl-olm") => command.bin_name("kubectl olm"),
+        Some("operator-sdk") => command.bin_name("operator-sdk"),
+        _ => command,
+    }
 }
 
 /// Whether kubectl requests a completion.
@@ -69,6 +73,7 @@ mod tests {
             usage("kubectl-olm")
         );
         assert!(usage("/usr/bin/olm").contains("Usage: olm show"));
+        assert!(usage("/usr/bin/operator-sdk").contains("Usage: operator-sdk show"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The operator of MyApp: one Deployment for each object.
+//! The operator and its kinds.
 
 pub mod myapp;
 

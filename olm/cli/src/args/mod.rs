@@ -1,5 +1,6 @@
 //! The command line.
 
+mod author;
 mod bundle;
 mod catalog;
 mod complete;
@@ -23,6 +24,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+pub use author::*;
 pub use bundle::*;
 pub use catalog::*;
 pub use console::*;
@@ -182,6 +184,10 @@ pub enum Command {
     Catalog(CatalogCommandArgs),
     /// Validate, render and run bundles.
     Bundle(BundleCommandArgs),
+    /// Create the project of an operator.
+    Init(InitArgs),
+    /// Create an API in the project of an operator.
+    Create(CreateCommandArgs),
     /// Open the web console with your kubeconfig, on 127.0.0.1 until Ctrl-C.
     Console(ConsoleArgs),
     /// Print a one-time login link for the console of the dev cluster.
@@ -247,6 +253,7 @@ impl Command {
             Self::Versions(_) | Self::Instances(_) | Self::Logs(_) | Self::Events(_) | Self::CanI(_) => true,
             Self::List(_) | Self::Status(_) | Self::History(_) => true,
             Self::Diff(_) | Self::Explain(_) | Self::Policy(_) | Self::Man { .. } => true,
+            Self::Init(_) | Self::Create(_) => true,
             _ => false,
         }
     }

@@ -1,6 +1,7 @@
 //! One command per file.
 
 mod approve;
+mod author;
 mod bulk;
 mod bundle;
 mod can_i;
@@ -109,6 +110,8 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Policy(args) => policy::run(&global, args).await,
         Command::Catalog(args) => catalog::run(&global, args).await,
         Command::Bundle(args) => bundle::run(&global, args).await,
+        Command::Init(args) => author::init(&args),
+        Command::Create(args) => author::create(&args),
         Command::Own(args) => self_manage::run(&global, args).await,
         Command::Version(out) => version::run(&global, out).await,
         Command::Completion { shell } => completion(shell),
