@@ -81,8 +81,18 @@ fn in_crate() -> Rename {
 }
 
 /// How the kit imports the parts of olm-client, and the same parts as its modules.
-const IMPORT: (&str, &str) =
-    ("use olm_client::{lease, patient};\n", "pub mod lease;\npub mod watch;\n\nuse watch::patient;\n");
+const IMPORT: (&str, &str) = (
+    "\
+// Shared with the other programs of this workspace. A generated project has these files in its kit.
+use olm_client::{lease, patient};
+",
+    "\
+pub mod lease;
+pub mod watch;
+
+use watch::patient;
+",
+);
 
 /// Public items of the copied parts of olm-client are public in the kit only, where not all have documentation.
 const LINT: &str = "#![deny(missing_docs)]\n\n";

@@ -11,9 +11,9 @@ pub struct InitArgs {
     /// Folder; created when it does not exist, the current folder when absent.
     #[arg(value_hint = clap::ValueHint::DirPath)]
     pub dir: Option<PathBuf>,
-    /// Domain that completes the API groups.
-    #[arg(long, value_name = "DOMAIN", default_value = DEFAULT_DOMAIN)]
-    pub domain: String,
+    /// Domain that completes the API groups; example.com when absent.
+    #[arg(long)]
+    pub domain: Option<String>,
     /// Repository of the project, such as github.com/example/shop-operator.
     #[arg(long, value_name = "URL")]
     pub repo: Option<String>,
@@ -34,8 +34,6 @@ pub struct InitArgs {
     #[arg(long)]
     pub dry_run: bool,
 }
-
-pub const DEFAULT_DOMAIN: &str = "example.com";
 
 const INIT: &str = "\
 Examples:

@@ -16,6 +16,7 @@ mod inspect;
 mod mirror;
 mod opm;
 mod plans;
+mod project;
 mod proxies;
 mod read;
 mod serve;

@@ -10,11 +10,13 @@ use olm_author::{Project, init, project, record};
 
 use super::{Report, files, head, invalid};
 use crate::{
-    args::{DEFAULT_DOMAIN, InitArgs},
+    args::InitArgs,
     exit::{Code, Failure},
     output::print_line,
     prose::printable,
 };
+
+const DEFAULT_DOMAIN: &str = "example.com";
 
 /// Files that a new folder may have, by the beginnings of their names.
 const ALLOWED: [&str; 2] = ["README", "LICENSE"];
@@ -25,7 +27,7 @@ const ROOTS: [&str; 2] = ["src/lib.rs", "src/main.rs"];
 pub fn run(args: &InitArgs) -> Result<(), Failure> {
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from("."));
     let name = args.project_name.clone().unwrap_or_else(|| folder_name(&dir));
-    let mut project = Project::new(&name, &args.domain).map_err(|error| invalid(&error))?;
+    let mut project = Project::new(&name, args.domain.as_deref().unwrap_or(DEFAULT_DOMAIN)).map_err(|error| invalid(&error))?;
     project.owner.clone_from(&args.owner);
     project.license = project::license(&args.license);
     project.repository = args.repo.as_deref().map(project::repository);
@@ -41,8 +43,8 @@ pub fn run(args: &InitArgs) -> Result<(), Failure> {
     }
 
     let mut text = head("project", &format!("{}, domain {}", project.name, project.domain));
-    if args.domain == DEFAULT_DOMAIN {
-        text += &format!("note: {DEFAULT_DOMAIN} is the default domain (for yours: --domain)\n");
+    if args.domain.is_none() {
+        text += &format!("note: {DEFAULT_DOMAIN} is the default domain (for yours: --domain DOMAIN)\n");
     }
     let mut report = Report::default();
     files.iter().filter(|file| !file.is_kit()).for_each(|file| report.wrote(args.dry_run, file));
