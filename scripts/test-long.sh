@@ -23,6 +23,9 @@ PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED PROPTEST_MAX_GLOBAL_REJECTS=20000 ${CARGO:-
 # Monkeys among etcd's members go on for minutes, the etcd operator dies at every single call of a piece of work, and the authorities of
 # certificates are handed over; and a store is not heard of for as long as it takes to be given up.
 ${CARGO:-cargo} test --workspace --test etcd -- --show-output s13 s14 s20 s23_a_store "$@"
+# A project that `olm init` and `olm create api` generate: its dependencies compile anew.
+${CARGO:-cargo} build -p olm
+${CARGO:-cargo} test --workspace --test e2e -- --show-output a_generated_project "$@"
 # All scenarios on the newest etcd 3.5, as long as `make test` plays them on the etcd of this machine. Those of upgrades have nothing to
 # upgrade to: they are played there.
 if newest=$(newest_etcd); then

@@ -4,6 +4,7 @@
 #![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
 
 mod accessibility;
+mod authoring;
 mod bad_input;
 mod catalog_cli;
 mod catalog_sources;

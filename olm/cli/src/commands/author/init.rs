@@ -27,7 +27,8 @@ const ROOTS: [&str; 2] = ["src/lib.rs", "src/main.rs"];
 pub fn run(args: &InitArgs) -> Result<(), Failure> {
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from("."));
     let name = args.project_name.clone().unwrap_or_else(|| folder_name(&dir));
-    let mut project = Project::new(&name, args.domain.as_deref().unwrap_or(DEFAULT_DOMAIN)).map_err(|error| invalid(&error))?;
+    let mut project = Project::new(&name, args.domain.as_deref().unwrap_or(DEFAULT_DOMAIN))
+        .map_err(|error| invalid(&error))?;
     project.owner.clone_from(&args.owner);
     project.license = project::license(&args.license);
     project.repository = args.repo.as_deref().map(project::repository);
