@@ -92,11 +92,11 @@ pub struct CreateApiArgs {
     #[arg(long, value_name = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = namespaced)]
     #[allow(dead_code, reason = "the parser checks the value")]
     pub namespaced: Option<bool>,
-    /// Write the kind; it cannot be omitted.
+    /// Write the kind; always on.
     #[arg(long, value_name = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = always)]
     #[allow(dead_code, reason = "the parser checks the value")]
     pub resource: Option<bool>,
-    /// Write the plan; it cannot be omitted.
+    /// Write the plan; always on.
     #[arg(long, value_name = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = always)]
     #[allow(dead_code, reason = "the parser checks the value")]
     pub controller: Option<bool>,

@@ -128,7 +128,7 @@ fn the_project_is_formatted() {
     let (_dir, project) = empty();
     let home = std::env::var_os("HOME").unwrap_or_default();
     let kind = format!("create api --version v1beta1 --kind {}", "LongName".repeat(6));
-    for line in ["init", "create api --version v1 --kind A", &kind] {
+    for line in ["init", "create api --version v1 --kind A", kind.as_str()] {
         let mut command = program();
         command.env("HOME", &home).args(line.split(' ')).current_dir(&project);
         let ran = ran(&mut command);
@@ -195,7 +195,7 @@ fn bad_names_get_a_proposal() {
         ("--version 1alpha --kind MyApp", "v1alpha1", "--version v1alpha1?"),
         ("--group Example_ --version v1 --kind MyApp", "lower-case letters", "--group example?"),
         ("--version v1 --kind MyApp --plural MyApps", "lower-case letters", "--plural myapps?"),
-        (&long, "at most 63 characters", "--kind AAAA"),
+        (long.as_str(), "at most 63 characters", "--kind AAAA"),
     ] {
         let ran = run_in(&project, &format!("olm create api {flags}"));
         assert!(ran.code == Some(2) && ran.out.is_empty(), "{flags}: {}{}", ran.out, ran.err);
