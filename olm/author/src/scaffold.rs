@@ -310,7 +310,7 @@ fn with_module(text: &str, line: &str) -> Option<String> {
     let is_module = |line: &str| line.starts_with("pub mod ") && line.ends_with(';');
     let mut lines: Vec<&str> = text.lines().collect();
     let first = lines.iter().position(|line| is_module(line))?;
-    let run = lines[first..].iter().take_while(|other| is_module(other) && **other < *line).count();
+    let run = lines[first..].iter().take_while(|other| is_module(other) && **other < line).count();
     lines.insert(first + run, line);
     Some(lines.join("\n") + "\n")
 }

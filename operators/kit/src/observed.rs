@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
-use kube::{Resource, ResourceExt as _};
+use kube::ResourceExt as _;
 
 use crate::kind::Object;
 
