@@ -151,7 +151,6 @@ fn always(text: &str) -> Result<bool, String> {
 mod tests {
     use clap::Parser as _;
 
-    use super::*;
     use crate::args::{Args, Command};
 
     #[test]
