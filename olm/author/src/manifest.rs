@@ -14,7 +14,7 @@ const TEMPLATE: &str = include_str!("../template/Cargo.toml.in");
 /// Crates of the workspace, whose files become part of the project.
 const COPIED: [&str; 2] = ["olm-client", "operator-kit"];
 
-/// Kinds of the oldest Kubernetes version instead of the newest: a field that an API server does not know is an
+/// Kinds of the oldest Kubernetes version of k8s-openapi instead of the newest: a field that an API server does not know is an
 /// error when it is applied.
 const KUBERNETES: (&str, &str) = ("\"v1_37\"", "\"earliest\"");
 

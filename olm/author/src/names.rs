@@ -17,8 +17,8 @@ pub struct InvalidName {
     pub proposal: Option<String>,
 }
 
-/// The longest kind: its lower-case form is the value of a label.
-const LONGEST_KIND: usize = 63;
+/// The longest kind: the name of its example, `KIND-sample`, is the value of a label.
+const LONGEST_KIND: usize = 56;
 
 /// The longest name of a project: names of objects get suffixes.
 const LONGEST_PROJECT: usize = 50;
@@ -33,7 +33,11 @@ const KEYWORDS: &[&str] = &[
 ];
 
 /// Crates of Rust itself, and targets of cargo.
-const CRATES: &[&str] = &["alloc", "build", "core", "deps", "examples", "proc-macro", "std", "test"];
+const CRATES: &[&str] =
+    &["alloc", "build", "core", "deps", "examples", "incremental", "proc-macro", "std", "test"];
+
+/// Modules and folders that a project has, and words that are no strings in YAML, in lower case.
+const RESERVED: &[&str] = &["bin", "kit", "lib", "main", "n", "no", "null", "off", "on", "tests", "y", "yes"];
 
 /// Types, traits and variants of Rust's prelude.
 const PRELUDE: &[&str] = &[
@@ -97,13 +101,13 @@ pub fn kind(text: &str) -> Result<String, InvalidName> {
         ));
     }
     if text.len() > LONGEST_KIND {
-        return Err(invalid("at most 63 characters", text[..LONGEST_KIND].to_owned()));
+        return Err(invalid("at most 56 characters", text[..LONGEST_KIND].to_owned()));
     }
     let module = text.to_lowercase();
     let taken = [text.to_owned(), format!("{text}Spec"), format!("{text}Status")];
     let is_type = |name: &String| PRELUDE.contains(&name.as_str()) || template_uses(name);
     let is_module =
-        module == "kit" || KEYWORDS.contains(&module.as_str()) || is_crate(&module) || module == "main";
+        RESERVED.contains(&module.as_str()) || KEYWORDS.contains(&module.as_str()) || is_crate(&module);
     if is_module || taken.iter().any(is_type) {
         return Err(invalid("a name that Rust and the generated code do not use", format!("My{text}")));
     }
@@ -263,11 +267,7 @@ pub fn image(text: &str) -> Result<String, InvalidName> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@".contains(&byte);
     let bounded = text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.ends_with(|c: char| c.is_ascii_alphanumeric());
-    if bounded
-        && text.len() <= 255
-        && text.bytes().all(allowed)
-        && text.bytes().any(|b| b.is_ascii_alphabetic())
-    {
+    if bounded && text.len() <= 255 && text.bytes().all(allowed) && is_yaml_string(text) {
         return Ok(text.to_owned());
     }
     Err(InvalidName {
@@ -276,6 +276,16 @@ pub fn image(text: &str) -> Result<String, InvalidName> {
         expected: "the reference of an image, such as registry.example/team/app:v1",
         proposal: None,
     })
+}
+
+/// Whether a reference without quotes is a string in YAML: a plain word can be a number, a boolean or null.
+fn is_yaml_string(text: &str) -> bool {
+    let word = text.to_lowercase();
+    let is_word = |words: &[&str]| words.contains(&word.as_str());
+    text.contains('/') && text.bytes().any(|byte| byte.is_ascii_alphabetic())
+        || text.starts_with(|c: char| c.is_ascii_alphabetic())
+            && !is_word(&["true", "false"])
+            && !is_word(RESERVED)
 }
 
 /// The name of a crate of Rust or of a dependency.
@@ -341,6 +351,9 @@ mod tests {
             ("Box", Some("MyBox")),
             ("Kube", Some("MyKube")),
             ("Kit", Some("MyKit")),
+            ("Lib", Some("MyLib")),
+            ("Tests", Some("MyTests")),
+            ("Null", Some("MyNull")),
             // types that the generated code imports, also with the suffix Spec
             ("Deployment", Some("MyDeployment")),
             ("Pod", Some("MyPod")),
@@ -351,7 +364,7 @@ mod tests {
             assert_eq!(proposal(kind(bad)).as_deref(), proposed, "{bad}");
         }
         let long = "A".repeat(64);
-        assert_eq!(proposal(kind(&long)), Some("A".repeat(63)));
+        assert_eq!(proposal(kind(&long)), Some("A".repeat(56)));
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl File {
         Self { path: path.to_owned(), content: content.into(), purpose }
     }
 
-    /// Whether a newer version of olm replaces the file.
+    /// Whether the file belongs to the kit.
     #[must_use]
     pub fn is_kit(&self) -> bool {
         self.path.starts_with("src/kit/")

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
-use kube::ResourceExt as _;
 
 use crate::kind::Object;
 

@@ -40,7 +40,7 @@ Examples:
   olm init shop-operator --domain acme.example
 
 The folder must be empty, but for .git, a README and a LICENSE.
-src/kit holds the operator kit, which a newer olm replaces; all other files are yours.";
+src/kit holds the operator kit: do not edit it; all other files are yours.";
 
 /// `olm create`.
 #[derive(Debug, ClapArgs)]

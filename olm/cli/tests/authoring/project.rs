@@ -71,7 +71,7 @@ wrote     .dockerignore              build results
 wrote     rustfmt.toml               format of the code
 wrote     .olm/scaffold              digests of these files
 wrote     src/kit                    the operator kit
-note: rustfmt is not installed; run `cargo fmt` when it is
+note: rustfmt did not format the files; run `cargo fmt`
 next: olm create api --version v1alpha1 --kind KIND
 ";
 
@@ -83,7 +83,7 @@ wrote     src/myapp/plan.rs    the desired objects and the status, as a function
 wrote     src/myapp/tests.rs   tests of the plan and of the kind
 wrote     examples/myapp.yaml  an example object
 changed   src/lib.rs           + pub mod myapp;  + .kind(myapp::kind())
-note: rustfmt is not installed; run `cargo fmt` when it is
+note: rustfmt did not format the files; run `cargo fmt`
 next: cargo test
 ";
 
@@ -195,7 +195,7 @@ fn bad_names_get_a_proposal() {
         ("--version 1alpha --kind MyApp", "v1alpha1", "--version v1alpha1?"),
         ("--group Example_ --version v1 --kind MyApp", "lower-case letters", "--group example?"),
         ("--version v1 --kind MyApp --plural MyApps", "lower-case letters", "--plural myapps?"),
-        (long.as_str(), "at most 63 characters", "--kind AAAA"),
+        (long.as_str(), "at most 56 characters", "--kind AAAA"),
     ] {
         let ran = run_in(&project, &format!("olm create api {flags}"));
         assert!(ran.code == Some(2) && ran.out.is_empty(), "{flags}: {}{}", ran.out, ran.err);

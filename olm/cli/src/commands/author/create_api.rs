@@ -33,8 +33,11 @@ pub fn run(args: &CreateApiArgs) -> Result<(), Failure> {
     let existing = Existing { library: &library, modules: &modules };
     let mut change = create_api(&project, &api, &existing)
         .map_err(|refusal| Failure::new(Code::Refused, refusal.to_string()).hint("choose other names"))?;
-    if let Some(file) = change.files.iter().find(|file| dir.join(&file.path).symlink_metadata().is_ok()) {
-        let text = format!("failed to create {}: the file exists", file.path);
+    // A module is one file or a folder, not both.
+    let module = format!("src/{}.rs", api.module);
+    let mut paths = change.files.iter().map(|file| &file.path).chain([&module]);
+    if let Some(path) = paths.find(|path| dir.join(path).symlink_metadata().is_ok()) {
+        let text = format!("failed to create {path}: the file exists");
         return Err(Failure::new(Code::Refused, text).hint("choose another kind, or move the file"));
     }
 
@@ -70,7 +73,7 @@ pub fn run(args: &CreateApiArgs) -> Result<(), Failure> {
         text += &format!("note: add to {LIBRARY}, which is not as olm wrote it:\n  {}\n", lines.join("\n  "));
     }
     if !is_formatted {
-        text += "note: rustfmt is not installed; run `cargo fmt` when it is\n";
+        text += "note: rustfmt did not format the files; run `cargo fmt`\n";
     }
     if !args.dry_run {
         text += "next: cargo test\n";

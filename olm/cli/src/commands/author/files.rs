@@ -63,8 +63,11 @@ fn format_text(dir: &Path, text: &str) -> Option<String> {
 /// Creates the files, then replaces a file by its new text. After an error nothing has changed.
 pub fn write(dir: &Path, files: &[File], replaced: Option<(&str, &str)>) -> Result<(), Failure> {
     let mut created = Created::default();
+    // The first file shows that a project or an API exists: it is written last, so that an interrupted command
+    // can be repeated.
     let result = files
         .iter()
+        .rev()
         .try_for_each(|file| created.file(&dir.join(&file.path), &file.content))
         .and_then(|()| replaced.map_or(Ok(()), |(path, text)| created.replace(&dir.join(path), text)));
     result.map_err(|(path, error)| {
@@ -106,9 +109,12 @@ impl Created {
 
     /// The old text remains until the new one is complete.
     fn replace(&mut self, path: &Path, text: &str) -> Result<(), Failed> {
+        let failed = |error| (path.to_owned(), error);
+        // A link stays a link.
+        let path = path.canonicalize().map_err(failed)?;
         let complete = path.with_extension("rs.olm-new");
         self.file(&complete, text)?;
-        fs::rename(&complete, path).map_err(|error| (path.to_owned(), error))
+        fs::rename(&complete, &path).map_err(|error| (path, error))
     }
 
     /// The latest first: a folder is empty when its files are gone.

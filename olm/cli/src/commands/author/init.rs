@@ -51,10 +51,10 @@ pub fn run(args: &InitArgs) -> Result<(), Failure> {
     files.iter().filter(|file| !file.is_kit()).for_each(|file| report.wrote(args.dry_run, file));
     let count = files.iter().filter(|file| file.is_kit()).count();
     let verb = if args.dry_run { "would write" } else { "wrote" };
-    report.add(verb, "src/kit", &format!("the operator kit: {count} files, replaced by a newer olm"));
+    report.add(verb, "src/kit", &format!("the operator kit: {count} files, not to be edited"));
     text += &report.render();
     if !is_formatted {
-        text += "note: rustfmt is not installed; run `cargo fmt` when it is\n";
+        text += "note: rustfmt did not format the files; run `cargo fmt`\n";
     }
     if !args.dry_run {
         let enter = args.dir.as_ref().map_or_else(String::new, |dir| format!("cd {} && ", shell(dir)));
