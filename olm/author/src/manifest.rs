@@ -123,12 +123,11 @@ mod tests {
         for (name, declaration) in &all {
             assert!(!declaration.is_empty() && !declaration.contains("path = "), "{name}: {declaration:?}");
         }
-        for manifest in [KIT, MYAPP] {
-            for name in ["dependencies", "dev-dependencies"] {
-                let lines = section(manifest, name).filter(|line| !line.is_empty());
-                let other: Vec<_> = lines.filter(|line| !line.ends_with(".workspace = true")).collect();
-                assert!(other.is_empty(), "only crates of the workspace are understood: {other:?}");
-            }
+        for (manifest, name) in [(KIT, "dependencies"), (MYAPP, "dependencies"), (MYAPP, "dev-dependencies")]
+        {
+            let lines = section(manifest, name).filter(|line| !line.is_empty());
+            let other: Vec<_> = lines.filter(|line| !line.ends_with(".workspace = true")).collect();
+            assert!(other.is_empty(), "only crates of the workspace are understood: {other:?}");
         }
     }
 
@@ -136,19 +135,17 @@ mod tests {
     #[test]
     fn every_crate_that_the_copied_files_import_is_a_dependency() {
         let known: Vec<String> = dependencies().map(|(name, _)| name.replace('-', "_")).collect();
-        for folder in crate::sources::KIT {
-            for (path, text) in crate::sources::below(folder) {
-                let text = crate::scaffold::without_tests(text);
-                let imports = text.lines().filter_map(|line| line.trim_start().strip_prefix("use "));
-                for import in imports {
-                    let end = import.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(import.len());
-                    let (name, rest) = import.split_at(end);
-                    let local = ["crate", "super", "self", "std", "olm_client"].contains(&name);
-                    // `use fence::Fence` names a module of the file.
-                    let module = text.contains(&format!("mod {name};"));
-                    let is_crate = rest.starts_with("::") && !local && !module;
-                    assert!(!is_crate || known.iter().any(|known| known == name), "{path}: {import}");
-                }
+        for (path, text) in crate::sources::of_kit() {
+            let text = crate::scaffold::without_tests(text);
+            let imports = text.lines().filter_map(|line| line.trim_start().strip_prefix("use "));
+            for import in imports {
+                let end = import.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(import.len());
+                let (name, rest) = import.split_at(end);
+                let local = ["crate", "super", "self", "std", "olm_client"].contains(&name);
+                // `use fence::Fence` names a module of the file.
+                let module = text.contains(&format!("mod {name};"));
+                let is_crate = rest.starts_with("::") && !local && !module;
+                assert!(!is_crate || known.iter().any(|known| known == name), "{path}: {import}");
             }
         }
     }

@@ -104,18 +104,12 @@ fn kit(library: &str) -> Vec<File> {
         // In examples of the documentation, which are programs of their own.
         ("operator_kit", format!("{library}::kit")),
     ]);
-    let mut files = Vec::new();
-    for folder in sources::KIT {
-        for (path, text) in sources::below(folder) {
-            if path.split('/').any(|part| matches!(part, "tests" | "tests.rs")) {
-                continue;
-            }
-            let text = without_tests(text).replace(IMPORT.0, IMPORT.1).replace(LINT, "");
-            let path = if path == "lib.rs" { "mod.rs" } else { path };
-            files.push(File::new(&format!("src/kit/{path}"), names.apply(&text), ""));
-        }
-    }
-    files
+    let file = |(path, text): (&str, &str)| {
+        let text = without_tests(text).replace(IMPORT.0, IMPORT.1).replace(LINT, "");
+        let path = if path == "lib.rs" { "mod.rs" } else { path };
+        File::new(&format!("src/kit/{path}"), names.apply(&text), "")
+    };
+    sources::of_kit().map(file).collect()
 }
 
 /// A source without the items at its margin that only tests have.

@@ -144,9 +144,8 @@ pub fn decide_group(facts: &ScopeFacts<'_>, scope: &WatchScope) -> GroupDecision
         && modes.check(namespace, &targets).is_err()
     {
         let text = format!(
-            "the bundle does not support {} for {}; it supports {modes}",
-            scope.mode().as_str(),
-            watched_namespaces(&targets)
+            "the bundle does not support install mode {}; it supports {modes}",
+            scope.mode().as_str()
         );
         let fix = "select a supported mode, or another version or channel".to_owned();
         return refuse(FindingCode::UnsupportedInstallMode.as_str(), text, fix);

@@ -264,8 +264,8 @@ async fn namespaces_that_cannot_be_watched_are_reported_at_their_field() {
         ("single", "", "expected one"),
         ("single", "a<b>", "a&lt;b&gt;"),
         ("single", "absent", "watched namespaces do not exist: absent"),
-        ("multi", "default, olm", "the bundle does not support MultiNamespace for default, olm"),
-        ("all", "", "the bundle does not support AllNamespaces for all namespaces"),
+        ("multi", "default, olm", "the bundle does not support install mode MultiNamespace"),
+        ("all", "", "the bundle does not support install mode AllNamespaces"),
     ] {
         let fields = [("namespace", "fresh"), ("watch", mode), ("watch-namespaces", names)];
         let page = browser.post(PAGE, &fields).await;

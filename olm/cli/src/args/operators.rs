@@ -129,7 +129,7 @@ const INSTALL: &str = "\
 Examples:
   olm install etcd -n etcd --wait
   olm install etcd --version '>=0.10.0 <0.12.0' --approval manual
-  olm install etcd -n operators --watch team-a,team-b
+  olm install etcd -n operators --watch team-a
   olm install etcd --set-config env.LOG_LEVEL=debug --set-config resources.limits.memory=256Mi
   olm install etcd --dry-run -o yaml
 

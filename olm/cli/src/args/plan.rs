@@ -60,7 +60,7 @@ const PLAN_INSTALL: &str = "\
 Examples:
   olm plan install etcd -n etcd
   olm plan install etcd --set-config env.LOG_LEVEL=debug
-  olm plan install etcd -n operators --watch team-a,team-b
+  olm plan install etcd -n operators --watch team-a
   olm plan install etcd --catalog-dir ./catalog --kube-version 1.33
   olm plan install etcd -o json | jq .permissions
 

@@ -21,7 +21,7 @@ use crate::{
 /// The value of each mode, its label and its effect. The command line has the same values.
 const MODES: [(&str, InstallMode, &str, &str); 4] = [
     ("own", InstallMode::OwnNamespace, "Own namespace", "The operator's namespace."),
-    ("single", InstallMode::SingleNamespace, "One namespace", "One other namespace."),
+    ("single", InstallMode::SingleNamespace, "One namespace", "The namespace below."),
     ("multi", InstallMode::MultiNamespace, "Several namespaces", "The namespaces below."),
     ("all", InstallMode::AllNamespaces, "All namespaces", "The whole cluster."),
 ];

@@ -35,8 +35,8 @@ pub fn run(args: &CreateApiArgs) -> Result<(), Failure> {
         .map_err(|refusal| Failure::new(Code::Refused, refusal.to_string()).hint("choose other names"))?;
     // A module is one file or a folder, not both.
     let module = format!("src/{}.rs", api.module);
-    let mut paths = change.files.iter().map(|file| &file.path).chain([&module]);
-    if let Some(path) = paths.find(|path| dir.join(path).symlink_metadata().is_ok()) {
+    let exists = |path: &&String| dir.join(path).symlink_metadata().is_ok();
+    if let Some(path) = change.files.iter().map(|file| &file.path).chain([&module]).find(exists) {
         let text = format!("failed to create {path}: the file exists");
         return Err(Failure::new(Code::Refused, text).hint("choose another kind, or move the file"));
     }

@@ -82,7 +82,7 @@ impl Registry {
     /// How images for other nodes get into the registry.
     pub(super) fn push_hint(&self) -> String {
         let binaries = product::binary_flags();
-        format!("push images for the nodes with `olm self image --push {} {binaries}`", self.0)
+        format!("push images for the nodes with `olm self image --push {}` and {binaries}", self.0)
     }
 
     /// Makes an installation use the images: its own pods, and the operators of the shipped catalog.
