@@ -28,7 +28,7 @@ pub(crate) struct Application {
     hash: u64,
     uid: String,
     /// Version of the response.
-    version: u64,
+    pub(crate) version: u64,
 }
 
 /// A change that was made.
@@ -69,6 +69,7 @@ impl Pass<'_> {
             }
         }
         let keys: Vec<String> = planned.iter().map(Complete::key).collect();
+        applied.retain(|key, _| keys.contains(key));
         for watched in &self.context.owned {
             if decision.kept.contains(&watched.kind.resource) {
                 continue;
@@ -201,7 +202,7 @@ impl Complete<'_> {
     }
 }
 
-fn key(kind: &Resourced, namespace: Option<&str>, name: &str) -> String {
+pub(crate) fn key(kind: &Resourced, namespace: Option<&str>, name: &str) -> String {
     format!("{}.{}/{}/{name}", kind.resource.plural, kind.resource.group, namespace.unwrap_or_default())
 }
 

@@ -15,7 +15,7 @@ use kube::{Client, Resource as _, ResourceExt as _};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::apply::{Applied, Change, Pass, version};
+use crate::apply::{self, Applied, Change, Pass, version};
 use crate::failure::Failure;
 use crate::kind::Kind;
 use crate::lease::Elector;
@@ -213,14 +213,20 @@ impl Context {
             .ok_or_else(|| Failure::Unreadable("the object has no name or uid".to_owned()))?;
         let (name, uid) = (reference.name.clone(), reference.uid.clone());
         let owner = Owner { resource, name: &name, uid: &uid };
-        let mut observed = Vec::new();
+        let (mut observed, mut seen) = (Vec::new(), HashMap::new());
         for watched in &self.owned {
-            let objects = watched.owned(&owner).into_iter();
-            observed.extend(objects.map(|object| (watched.kind.resource.clone(), object)));
+            for object in watched.owned(&owner) {
+                let namespace = object.metadata.namespace.as_deref();
+                seen.insert(apply::key(&watched.kind, namespace, &object.name_any()), version(&object));
+                observed.push((watched.kind.resource.clone(), object));
+            }
         }
-        let decision = (self.kind.decide)(object, &Observed::new(observed))?;
+        let mut decision = (self.kind.decide)(object, &Observed::new(observed))?;
         let namespace = object.metadata.namespace.as_deref();
         Pass { context: self, owner, namespace, reference }.apply(&decision, applied, changes).await?;
+        // The plan has not seen the effect of what was applied after its observation.
+        decision.ready &=
+            applied.iter().all(|(key, made)| seen.get(key).is_some_and(|version| *version >= made.version));
         Ok(decision)
     }
 
@@ -233,7 +239,7 @@ impl Context {
     ) -> Result<Option<Transition>, Failure> {
         // The watch may lag behind the last write.
         let old = match &state.written {
-            Some((written, status)) if version(object) < *written => status.clone(),
+            Some((written, status)) if version(object) <= *written => status.clone(),
             _ => object.data["status"].clone(),
         };
         let message;

@@ -12,6 +12,8 @@ const TAKEN: Duration = Duration::from_secs(10);
 const UNLED: Duration = Duration::from_secs(1);
 /// Consecutive failures after which a failure is reported that can be transient.
 const REPEATED: u32 = 5;
+/// Consecutive failures after which a failed watch is reported.
+const UNWATCHED: u32 = 3;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -53,7 +55,9 @@ impl Failure {
     /// Whether the object reports it, after this many consecutive failures.
     pub(crate) fn is_reported(&self, failures: u32) -> bool {
         match self {
-            Self::Unreadable(_) | Self::Plan(_) | Self::NameTaken { .. } | Self::Unwatched { .. } => true,
+            Self::Unreadable(_) | Self::Plan(_) | Self::NameTaken { .. } => true,
+            // The first list after a start can fail for a moment.
+            Self::Unwatched { .. } => failures >= UNWATCHED,
             Self::Kubernetes { source, .. } => is_refusal(source) || failures >= REPEATED,
             Self::Terminating { .. } | Self::Unlisted(_) => failures >= REPEATED,
             Self::Unled => false,
@@ -70,9 +74,15 @@ impl Failure {
         match self {
             Self::Unled => UNLED,
             Self::NameTaken { .. } => TAKEN,
-            _ => BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(9)).min(BACKOFF_MAX),
+            // The end of the failure is not an event of an object that owns nothing yet.
+            Self::Unwatched { .. } => backoff(failures).min(TAKEN),
+            _ => backoff(failures),
         }
     }
+}
+
+fn backoff(failures: u32) -> Duration {
+    BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(9)).min(BACKOFF_MAX)
 }
 
 /// Whether Kubernetes rejects a request permanently: not because of a missing object, a conflict or overload.

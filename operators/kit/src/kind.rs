@@ -3,6 +3,7 @@
 use std::any::TypeId;
 use std::fmt::Debug;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::failure::Failure;
 use crate::observed::Observed;
 use crate::plan::{Decision, Plan};
 
@@ -47,8 +49,7 @@ impl Resourced {
 }
 
 /// Plans for an object; the error is that the object is not one of the kind, or that the plan is not valid.
-pub(crate) type Decide =
-    Arc<dyn Fn(&DynamicObject, &Observed) -> Result<Decision, crate::failure::Failure> + Send + Sync>;
+pub(crate) type Decide = Arc<dyn Fn(&DynamicObject, &Observed) -> Result<Decision, Failure> + Send + Sync>;
 
 /// A kind that an operator manages. Made by [`kind`].
 #[derive(Clone)]
@@ -115,11 +116,12 @@ where
         let schema = settings.into_generator().into_root_schema_for::<K>();
         Kind {
             decide: Arc::new(move |object, observed| {
-                let typed: K = object
-                    .clone()
-                    .try_parse()
-                    .map_err(|error| crate::failure::Failure::Unreadable(error.to_string()))?;
-                plan(&typed, observed).erase().map_err(crate::failure::Failure::Plan)
+                let typed: K =
+                    object.clone().try_parse().map_err(|error| Failure::Unreadable(error.to_string()))?;
+                // A plan that panics on one object does not stop the others.
+                let planned = catch_unwind(AssertUnwindSafe(|| plan(&typed, observed)))
+                    .map_err(|_| Failure::Plan("it panicked; the log has the message".to_owned()))?;
+                planned.erase().map_err(Failure::Plan)
             }),
             definition: serde_json::to_value(K::crd()).expect("a definition made by kube is JSON"),
             schema: schema.to_value(),

@@ -35,7 +35,7 @@
 //!
 //! fn main() -> std::process::ExitCode {
 //!     let kind = operator_kit::kind::<Greeting>().owns::<ConfigMap>().plan(plan);
-//!     operator_kit::main(Operator::new("greeting-operator", "0.1.0").kind(kind))
+//!     operator_kit::main(Operator::new("greeting-operator", env!("CARGO_PKG_VERSION")).kind(kind))
 //! }
 //! ```
 //!

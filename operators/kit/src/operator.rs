@@ -1,6 +1,7 @@
 //! An operator: its name and kinds, and a run of it.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -135,8 +136,7 @@ impl Operator {
         let (ready, metrics) = (Arc::new(AtomicBool::new(false)), Arc::new(Metrics::default()));
         let server = match options.listen {
             Some(address) => {
-                let listener =
-                    TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })?;
+                let listener = listen(address).await.map_err(|source| Error::Listen { address, source })?;
                 Some(tokio::spawn(http::serve(listener, ready.clone(), metrics.clone(), stop.clone())))
             }
             None => None,
@@ -204,5 +204,18 @@ async fn reachable(client: &Client, stop: &CancellationToken) -> bool {
         if tokio::time::timeout(PAUSE, stop.cancelled()).await.is_ok() {
             return false;
         }
+    }
+}
+
+/// Listens on IPv4 alone where a node has no IPv6.
+async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    match TcpListener::bind(address).await {
+        Err(error)
+            if address.ip() == Ipv6Addr::UNSPECIFIED
+                && !matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied) =>
+        {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
+        }
+        bound => bound,
     }
 }

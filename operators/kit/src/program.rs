@@ -114,7 +114,11 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn log() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOGGED));
+    let mut filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOGGED));
+    // It logs answers of the API server, which can contain Secrets.
+    if let Ok(off) = "kube_client::client=off".parse() {
+        filter = filter.add_directive(off);
+    }
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // Kubernetes sets it in every container.
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {

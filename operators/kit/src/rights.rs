@@ -27,8 +27,10 @@ impl Right {
 
 /// The rights of these kinds, of the events and of the lease, sorted; one for each resource.
 pub(crate) fn rights(kinds: &[Kind]) -> Vec<Right> {
+    // Events on objects without a namespace are in namespace `default`.
+    let is_cluster = kinds.iter().any(|kind| !kind.of.namespaced);
     let mut all = vec![
-        Right::new("events.k8s.io", "events", &["create", "patch"], false, "events".to_owned()),
+        Right::new("events.k8s.io", "events", &["create", "patch"], is_cluster, "events".to_owned()),
         Right::new(
             "coordination.k8s.io",
             "leases",
@@ -58,7 +60,8 @@ pub(crate) fn rights(kinds: &[Kind]) -> Vec<Right> {
                 &owned.resource.group,
                 &owned.resource.plural,
                 &["create", "delete", "list", "patch", "watch"],
-                !owned.namespaced,
+                // Objects without a namespace own objects in all namespaces.
+                cluster || !owned.namespaced,
                 format!("{} owns {}", of.kind, owned.resource.kind),
             ));
         }
@@ -67,6 +70,7 @@ pub(crate) fn rights(kinds: &[Kind]) -> Vec<Right> {
     for right in all {
         match merged.iter_mut().find(|known| known.group == right.group && known.resource == right.resource) {
             Some(known) => {
+                known.cluster |= right.cluster;
                 known.verbs.extend(right.verbs);
                 known.verbs.sort_unstable();
                 known.verbs.dedup();

@@ -1,18 +1,19 @@
 //! Watches of the Kubernetes API, each a task with its own backoff: a kind that is missing or forbidden does
 //! not stop the others.
 
+use std::collections::HashSet;
 use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::channel::mpsc;
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, stream};
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
-use kube::runtime::reflector::Store;
+use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::{self, Error, Event};
-use kube::runtime::{WatchStreamExt as _, reflector};
 use kube::{Api, Client, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 
@@ -67,14 +68,16 @@ where
     let (store, error) = (writer.as_reader(), Arc::default());
     let noted = Noted { name: kind.resource.kind.clone(), error: Arc::clone(&error) };
     let events = patient(watcher::watcher(api, watcher::Config::default())).modify(strip);
-    let changes =
-        reflector(writer, events.filter_map(move |event| ready(noted.note(event)))).touched_objects();
+    let mut follow = Follow { kind: kind.resource.clone(), writer, before: Vec::new(), listed: Vec::new() };
+    let changes = events
+        .filter_map(move |event| ready(noted.note(event)))
+        .flat_map(move |event| stream::iter(follow.take(event)));
     let (sender, receiver) = mpsc::unbounded();
     // A task, because a controller does not poll its watches while it is busy, and its reconciliations wait for
     // these lists.
     tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
         let mut changes = std::pin::pin!(changes);
-        while let Some(Ok(object)) = changes.next().await {
+        while let Some(object) = changes.next().await {
             // Without a receiver the controller has ended.
             if sender.unbounded_send(object).is_err() {
                 return;
@@ -99,12 +102,12 @@ struct Noted {
 }
 
 impl Noted {
-    fn note<K>(&self, event: Result<Event<K>, Error>) -> Option<Result<Event<K>, Error>> {
+    fn note<K>(&self, event: Result<Event<K>, Error>) -> Option<Event<K>> {
         let mut noted = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Ok(event) => {
                 *noted = None;
-                Some(Ok(event))
+                Some(event)
             }
             Err(Error::WatchError(status)) if status.code == EXPIRED => {
                 tracing::debug!(kind = self.name, "watch restarted");
@@ -116,6 +119,46 @@ impl Noted {
                 None
             }
         }
+    }
+}
+
+/// Stores events, and reports the objects whose owners they affect.
+struct Follow {
+    kind: ApiResource,
+    writer: Writer<DynamicObject>,
+    /// What the store had before the current list or event.
+    before: Vec<Arc<DynamicObject>>,
+    /// What a list has so far.
+    listed: Vec<DynamicObject>,
+}
+
+impl Follow {
+    /// The affected objects, once the store has the event: those that are new or changed, and the earlier form
+    /// of those that are gone or have another owner. After a list that follows an expired watch, no event
+    /// reports what was deleted meanwhile.
+    fn take(&mut self, event: Event<DynamicObject>) -> Vec<DynamicObject> {
+        let store = self.writer.as_reader();
+        match &event {
+            Event::Init => (self.before, self.listed) = (store.state(), Vec::new()),
+            Event::InitApply(object) => self.listed.push(object.clone()),
+            Event::Apply(object) => {
+                self.before.extend(store.get(&ObjectRef::from_obj_with(object, self.kind.clone())));
+            }
+            Event::InitDone | Event::Delete(_) => {}
+        }
+        self.writer.apply_watcher_event(&event);
+        let mut changed = match event {
+            Event::Init | Event::InitApply(_) => return Vec::new(),
+            Event::InitDone => std::mem::take(&mut self.listed),
+            Event::Apply(object) | Event::Delete(object) => vec![object],
+        };
+        let owned = |object: &DynamicObject| {
+            (object.metadata.uid.clone(), controller(object).map(|owner| owner.uid.clone()))
+        };
+        let known: HashSet<_> = changed.iter().map(owned).collect();
+        let gone = std::mem::take(&mut self.before).into_iter().filter(|old| !known.contains(&owned(old)));
+        changed.extend(gone.map(Arc::unwrap_or_clone));
+        changed
     }
 }
 
@@ -179,7 +222,7 @@ impl Watched {
 
     /// The object of this name, from the view of an owner.
     pub(crate) fn existing(&self, owner: &Owner<'_>, namespace: Option<&str>, name: &str) -> Existing {
-        let mut key = kube::runtime::reflector::ObjectRef::new_with(name, self.kind.resource.clone());
+        let mut key = ObjectRef::new_with(name, self.kind.resource.clone());
         if let Some(namespace) = namespace {
             key = key.within(namespace);
         }
@@ -208,5 +251,51 @@ impl Watched {
         }
         writer.apply_watcher_event(&Event::InitDone);
         Self { kind, store: writer.as_reader(), error: Arc::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(name: &str, owner: &str) -> DynamicObject {
+        let reference = json!({"apiVersion": "example.com/v1", "kind": "Greeting", "name": "g", "uid": owner, "controller": true});
+        serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "default", "uid": name, "ownerReferences": [reference]},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_a_list_no_longer_has_is_reported_after_the_store_has_the_list() {
+        let kind = ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+        let writer = Writer::new(kind.clone());
+        let store = writer.as_reader();
+        let mut follow = Follow { kind, writer, before: Vec::new(), listed: Vec::new() };
+        let mut list = |objects: Vec<DynamicObject>| {
+            assert!(follow.take(Event::Init).is_empty());
+            for object in objects {
+                assert!(follow.take(Event::InitApply(object)).is_empty());
+            }
+            let changed = follow.take(Event::InitDone).into_iter();
+            let of = |object: DynamicObject| {
+                (object.name_any(), controller(&object).map(|owner| owner.uid.clone()).unwrap_or_default())
+            };
+            let mut changed: Vec<_> = changed.map(of).collect();
+            changed.sort();
+            changed
+        };
+        let pair = |name: &str, owner: &str| (name.to_owned(), owner.to_owned());
+        assert_eq!(list(vec![object("a", "1"), object("b", "1")]), [pair("a", "1"), pair("b", "1")]);
+        // when b was deleted and a has another owner while no watch was open, then both owners are affected
+        assert_eq!(list(vec![object("a", "2")]), [pair("a", "1"), pair("a", "2"), pair("b", "1")]);
+        assert_eq!(store.state().len(), 1);
+        // and so they are when an event changes the owner
+        let changed = follow.take(Event::Apply(object("a", "3")));
+        let owners: Vec<_> = changed.iter().filter_map(controller).map(|owner| owner.uid.as_str()).collect();
+        assert_eq!(owners, ["3", "2"]);
     }
 }

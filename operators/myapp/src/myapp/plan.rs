@@ -34,7 +34,9 @@ pub fn plan(app: &MyApp, observed: &Observed) -> Plan<MyAppStatus> {
         ),
         ..MyAppStatus::default()
     };
-    let is_ready = generation.is_some() && ready >= wanted && updated >= wanted;
+    // Pods of an earlier template count as ready, but not as updated.
+    let is_complete = ready >= wanted && updated >= wanted && status.replicas <= updated;
+    let is_ready = generation.is_some() && is_complete;
     Plan::new()
         .apply(deployment)
         .status(status)
