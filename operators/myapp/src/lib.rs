@@ -5,7 +5,6 @@ pub mod myapp;
 use operator_kit::Operator;
 
 /// The operator with all its kinds.
-#[must_use]
 pub fn operator() -> Operator {
     Operator::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")).kind(myapp::kind())
 }

@@ -80,7 +80,6 @@ const fn default_port() -> i32 {
 }
 
 /// The kind, what it owns, and its plan.
-#[must_use]
 pub fn kind() -> Kind {
     operator_kit::kind::<MyApp>().owns::<Deployment>().plan(plan)
 }

@@ -15,7 +15,6 @@ use operator_kit::{Observed, Plan};
 use super::{MyApp, MyAppStatus};
 
 /// One Deployment; the application is ready when all its pods are.
-#[must_use]
 pub fn plan(app: &MyApp, observed: &Observed) -> Plan<MyAppStatus> {
     let deployment = deployment(app);
     let found = observed.get(&deployment);
