@@ -56,7 +56,7 @@ pub use options::{Limits, Mirror, Options, Proxy, RATIO_FREE_BYTES, Timeouts};
 pub use platforms::image_platforms;
 pub use progress::{Observer, Transferred};
 pub use push::{Pushed, pin_image, push_image};
-pub use reference::{full_name, has_credentials};
+pub use reference::{full_name, has_user};
 pub use signatures::{FoundSignatures, signatures};
 pub use source::{Fetched, Revision, Source};
 pub use unpack::{DirectorySelection, Unpacked, unpack_tar};

@@ -77,7 +77,7 @@ impl FromStr for Reference {
     type Err = SourceError;
 
     fn from_str(text: &str) -> Result<Self, SourceError> {
-        if has_credentials(text) {
+        if has_user(text) {
             return Err(SourceError::Credentials { what: "the image".to_owned() });
         }
         parse(text.trim()).map_err(|reason| SourceError::Reference { reference: text.to_owned(), reason })
@@ -85,7 +85,7 @@ impl FromStr for Reference {
 }
 
 /// Whether a user or a password precedes the host of an image reference, an address or a URL.
-pub fn has_credentials(text: &str) -> bool {
+pub fn has_user(text: &str) -> bool {
     after_credentials(text).is_some()
 }
 

@@ -175,8 +175,10 @@ impl From<&olm_catalog::Unknown> for Failure {
 
 impl From<kube::Error> for Failure {
     fn from(error: kube::Error) -> Self {
+        if let Some(failure) = no_access(&error) {
+            return failure;
+        }
         match &error {
-            kube::Error::Api(status) if status.code == 401 => refused_credentials(),
             kube::Error::Api(status) if status.code == 403 => {
                 Self::new(Code::Forbidden, status.message.clone())
             }
@@ -184,7 +186,6 @@ impl From<kube::Error> for Failure {
                 Self::new(Code::NotFound, status.message.clone())
             }
             kube::Error::Api(status) => Self::new(Code::Unexpected, status.message.clone()),
-            error if is_unanswered(error) => no_answer(error),
             kube::Error::ProxyProtocolUnsupported { proxy_url } => Self::new(
                 Code::Usage,
                 format!("failed to use proxy {proxy_url}: unsupported scheme, expected http or socks5"),

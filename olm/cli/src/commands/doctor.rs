@@ -33,7 +33,7 @@ pub async fn run(global: &Global, args: DoctorArgs) -> Result<(), Failure> {
     };
     let outcome = Outcome { report: &report, removed };
     print_one(&outcome, &args.out.output, "doctor", || text(&outcome))?;
-    if report.is_unreachable() {
+    if report.has_no_access() {
         return Err(Failure::new(Code::Unanswered, ""));
     }
     if report.has_errors() { Err(Failure::no()) } else { Ok(()) }

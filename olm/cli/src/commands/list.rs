@@ -63,10 +63,10 @@ fn is_unhealthy(operator: &Installed) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn operator(status: Status, version: Option<&str>, next: Option<&str>) -> Installed {
+    pub fn operator(status: Status, version: Option<&str>, next: Option<&str>) -> Installed {
         Installed {
             namespace: "ns".into(),
             name: "etcd".into(),

@@ -82,36 +82,16 @@ fn text(timeline: &Timeline) -> String {
 
 #[cfg(test)]
 mod tests {
-    use olm_ops::{Installed, Status};
+    use olm_ops::Status;
 
     use super::*;
+    use crate::commands::list::tests::operator;
 
     #[test]
     fn deprecations_have_a_line_each() {
-        let installed = Installed {
-            namespace: "ns".into(),
-            name: "etcd".into(),
-            package: "etcd".into(),
-            display_name: "etcd".into(),
-            status: Status::Healthy,
-            reason: String::new(),
-            version: Some("1.0.0".into()),
-            csv: Some("etcd.v1.0.0".into()),
-            next: None,
-            available: None,
-            channel: Some("stable".into()),
-            catalog: None,
-            approval: "Manual".into(),
-            plan: None,
-            plan_digest: None,
-            paused: false,
-            planned: None,
-            review: None,
-            watches: vec!["ns".into()],
-            skip_versions: Vec::new(),
-            deprecations: vec!["package etcd: use \u{1b}[31mb".into(), "version etcd.v1.0.0: a hole".into()],
-            created: None,
-        };
+        let mut installed = operator(Status::Healthy, Some("1.0.0"), None);
+        installed.deprecations =
+            vec!["package etcd: use \u{1b}[31mb".into(), "version etcd.v1.0.0: a hole".into()];
         let timeline = Timeline { installed, steps: Vec::new(), blockers: Vec::new(), events: Vec::new() };
         let lines = text(&timeline);
         let deprecated: Vec<&str> = lines.lines().filter(|line| line.starts_with("deprecated")).collect();

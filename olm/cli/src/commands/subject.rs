@@ -205,18 +205,16 @@ impl Subject {
         self.subscription.metadata.namespace.clone().unwrap_or_default()
     }
 
-    /// The plan of the Subscription, with a requested scope. Without a cluster the namespace has no OperatorGroup
-    /// that could differ.
-    pub async fn plan_scoped(&mut self, scope: &WatchScope) -> Result<Plan, Failure> {
+    /// The plan of the Subscription, with a scope if one is requested. Without a cluster the namespace has no
+    /// OperatorGroup that could differ.
+    pub async fn plan_scoped(&mut self, scope: Option<&WatchScope>) -> Result<Plan, Failure> {
         let namespace = self.namespace();
         match &mut self.source {
             StateSource::Cluster { client, catalogs } => {
-                olm_ops::preview_scoped(client, catalogs, &self.subscription, Some(scope))
-                    .await
-                    .map_err(Into::into)
+                olm_ops::preview_scoped(client, catalogs, &self.subscription, scope).await.map_err(Into::into)
             }
             StateSource::Offline(offline) => {
-                offline.assumed.group = Some(scope.group(&namespace));
+                offline.assumed.group = scope.map(|scope| scope.group(&namespace));
                 offline.plan(&self.subscription).await
             }
         }

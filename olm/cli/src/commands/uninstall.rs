@@ -34,7 +34,8 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
     let instances = plan.operands.iter().any(|operand| operand.count != Some(0));
     let loses_data = options.operands == Operands::Delete && instances || options.delete_crds;
     if loses_data && !args.yes {
-        // Its digest does not contain the findings: it could be unblocked below, without a confirmation.
+        // Findings are not part of the digest: the same plan could be unblocked before it is applied below, and would
+        // then be applied without a confirmation.
         olm_ops::Error::refuse_blocked("uninstall", &plan)?;
         // Data loss requires the user to type the name.
         eprintln!("{}", plan_text(&plan));

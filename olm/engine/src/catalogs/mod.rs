@@ -27,7 +27,7 @@ pub use cache_dir::{CacheDir, Record, store_key};
 pub use fetch::{FetchError, Fetcher};
 pub use loaded::{CatalogState, LoadedCatalogs, Problem};
 pub use olm_catalog::hex;
-pub use olm_catalog_sources::{Source, has_credentials};
+pub use olm_catalog_sources::{Source, has_user};
 pub use olm_resolver::CatalogRef;
 pub use own::{Own, Refresh};
 pub use registries::Registries;

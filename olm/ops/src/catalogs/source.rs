@@ -5,7 +5,7 @@ use olm_api::{
     CatalogSourceSpec,
     catalog_source::{RegistryPoll, SOURCE_GRPC, SOURCE_HTTP, UpdateStrategy},
 };
-use olm_engine::catalogs::has_credentials as has_user;
+use olm_engine::catalogs::has_user;
 use olm_kube_schema::names::is_dns_label;
 
 use super::known::{known, known_names};
@@ -79,7 +79,7 @@ fn is_image(text: &str) -> bool {
 
 /// Parts of the names of query parameters with a credential, in lower case and without separators.
 const CREDENTIALS: [&str; 7] = ["token", "secret", "passw", "signature", "credential", "apikey", "accesskey"];
-/// Such names that are words on their own.
+/// Names of such parameters that count only as a whole: they are parts of other words.
 const SHORT: [&str; 6] = ["key", "sig", "auth", "jwt", "pass", "pwd"];
 
 /// Whether the text contains a user or a password before its host, or a credential in its query.

@@ -65,7 +65,7 @@ impl Report {
 
     /// Whether the API server did not answer, or refused the credentials: then all other facts are unknown.
     #[must_use]
-    pub fn is_unreachable(&self) -> bool {
+    pub fn has_no_access(&self) -> bool {
         self.problems.iter().any(|a| matches!(a.code, Code::ApiUnreachable | Code::CredentialsRefused))
     }
 }

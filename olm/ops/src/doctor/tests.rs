@@ -145,7 +145,7 @@ fn codes(report: &Report) -> Vec<(Code, Severity)> {
 fn a_healthy_cluster_has_no_problem() {
     let report = report(&well(), now());
     assert_eq!(report.problems, []);
-    assert!(!report.has_errors() && !report.is_unreachable());
+    assert!(!report.has_errors() && !report.has_no_access());
     assert_eq!(report.manager.as_deref(), Some(env!("CARGO_PKG_VERSION")));
 }
 
@@ -156,7 +156,7 @@ fn one_that_does_not_answer_is_not_called_well() {
         [(unreachable, Code::ApiUnreachable), (NoAccess::CredentialsRefused, Code::CredentialsRefused)]
     {
         let report = report(&Facts { no_access: Some(why), ..Facts::default() }, now());
-        assert!(report.has_errors() && report.is_unreachable() && !report.manager_checked);
+        assert!(report.has_errors() && report.has_no_access() && !report.manager_checked);
         assert_eq!(codes(&report), [(code, Severity::Error)]);
         assert!(report.problems[0].fix.is_some());
     }
@@ -182,7 +182,7 @@ async fn refused_credentials_are_neither_missing_rights_nor_a_missing_cluster() 
         let report = super::examine(&kube::Client::new(service, "default"), None).await;
         // then the report says that alone
         assert_eq!(codes(&report), [(Code::CredentialsRefused, Severity::Error)], "{is_version_public}");
-        assert!(report.is_unreachable());
+        assert!(report.has_no_access());
     }
 }
 

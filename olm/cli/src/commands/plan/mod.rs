@@ -56,10 +56,8 @@ async fn install(global: &Global, args: &PlanInstallArgs) -> Result<(), Failure>
         ..Query::default()
     };
     let mut subject = Subject::find(global, &change.offline, query).await?;
-    let plan = match args.watch.scope(&subject.namespace())? {
-        Some(scope) => subject.plan_scoped(&scope).await?,
-        None => subject.plan().await?,
-    };
+    let scope = args.watch.scope(&subject.namespace())?;
+    let plan = subject.plan_scoped(scope.as_ref()).await?;
     finish(&plan, &change.out)
 }
 
